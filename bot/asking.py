@@ -19,8 +19,8 @@ from discord.ext import commands
 
 from channelmem.errors import RedisUnavailableError
 from channelmem.ids import LARGEST_ID
-from channelmem.llm.characters import choose_character
-from channelmem.llm.responder import Location, Responder, ResponderError
+from channelmem.llm import Location, Responder, ResponderError
+from channelmem.llm.prompts import choose_character
 from channelmem.types import Answer, Kind, Origin, Person, Question, RelatedChannel
 
 from .answers import Delivery, InteractionDelivery, OwnAnswers, ReplyDelivery, Trace, Traces, explain, trace_of

@@ -16,7 +16,7 @@ from typing import Final
 import discord
 from discord.ext import commands
 
-from channelmem.llm.characters import Character
+from channelmem.llm.prompts import Character
 from channelmem.policy.cascade import Change, Level, Place, Setting, current, resolve
 from channelmem.policy.policies import Policies
 from channelmem.settings import Settings

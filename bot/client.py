@@ -24,9 +24,9 @@ from channelmem.display import one_line, visible
 from channelmem.errors import ChannelmemError, ConfigError, RedisUnavailableError
 from channelmem.extras import load
 from channelmem.interface import ChannelMemory
-from channelmem.llm.characters import known_characters
+from channelmem.llm import Responder
 from channelmem.llm.opening import open_responder, summariser_of
-from channelmem.llm.responder import Responder
+from channelmem.llm.prompts import known_characters
 from channelmem.memory import Memory
 from channelmem.settings import Settings, hide, load_settings
 

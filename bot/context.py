@@ -11,7 +11,7 @@ from typing import Protocol
 import discord
 
 from channelmem.interface import ChannelMemory
-from channelmem.llm.characters import Character
+from channelmem.llm.prompts import Character
 from channelmem.settings import Settings
 
 from .history import DiscordHistory

@@ -21,8 +21,8 @@ import psutil
 from PIL import Image, ImageDraw
 from rich.progress import Progress
 
-from channelmem.extras import load
 from channelmem.media.decoder import Decoder
+from channelmem.media.opening import Ocr, Whisper
 from channelmem.memory import Memory
 from channelmem.types import Attachment, Message, Question
 from scripts import measure
@@ -80,7 +80,7 @@ async def _contexts(memory: Memory, channel_id: int, rounds: int) -> list[float]
 
 async def _work(decoder: Decoder, speech: bytes) -> list[Work]:
     screenshot, photo, small = _screenshot(), _photo((4000, 3000)), _photo((800, 600))
-    ocr, whisper = _engine("ocr", "ocr"), _engine("whisper", "voice")
+    ocr, whisper = Ocr(), Whisper()
     seconds = f"{(await decoder.measure(speech, LONGEST_S)).seconds:.0f} s"
 
     async def text() -> object:
@@ -96,10 +96,6 @@ async def _work(decoder: Decoder, speech: bytes) -> list[Work]:
         Work("text in a screenshot (OCR)", text),
         Work(f"speech, {seconds} (Whisper tiny.en)", words),
     ]
-
-
-def _engine(name: str, extra: str) -> Any:
-    return load(f"channelmem.media.{name}", extra, "Reading media").Engine()
 
 
 def _process_of(decoder: Decoder) -> Any:

@@ -32,7 +32,7 @@ from pathlib import Path
 
 from channelmem import Answer, Kind, Memory, Question, Settings
 from channelmem.extras import load
-from channelmem.llm.responder import Location, Responder, ResponderError
+from channelmem.llm import Location, Responder, ResponderError
 from scripts.scenes import Expected, Scene, Turn, quoted, read_scenes, replay
 
 OWN = Path(__file__).parent.parent / "tests" / "data" / "scenes"

@@ -16,6 +16,7 @@ from typing import Any
 
 from aiohttp import web
 
+from channelmem.durations import DAY_S
 from channelmem.llm.spend import Spend
 
 INPUT_TOKENS, OUTPUT_TOKENS = 120, 30
@@ -323,4 +324,4 @@ def _event(kind: str, **content: object) -> bytes:
 async def used_usd(spend: Spend) -> float:
     """Spent or reserved today."""
     ledger: Any = spend._ledger
-    return float(await ledger.total(spend._today())) / 1e6
+    return float(await ledger.total(int(spend._clock() // DAY_S))) / 1e6

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from conftest import CHANNEL, GUILD, NOW, Clock, FakeEmbedder
@@ -29,6 +30,18 @@ class Studio:
     cdn: MediaServer
     model: LlmServer
     settings: Settings
+    counts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """How often something of this kind had this outcome: "described", "cached", "failed"."""
+    spent_usd: float = 0.0
+
+    def __post_init__(self) -> None:
+        def read(kind: str, outcome: str) -> None:
+            self.counts[kind, outcome] += 1
+
+        def spent(usd: float) -> None:
+            self.spent_usd += usd
+
+        self.memory.media.on_read, self.memory.media.on_spent = read, spent
 
     @property
     def described(self) -> int:

@@ -28,7 +28,7 @@ from channelmem.settings import Settings, load_settings
 from channelmem.types import Answer, Message, Origin, Outcome, Person, Question
 
 if TYPE_CHECKING:
-    from channelmem.llm.responder import Responder
+    from channelmem.llm import Responder
 
 T = TypeVar("T")
 
@@ -277,7 +277,7 @@ class ChatSession:
         """What the bot says, and the answer that it rests on; notes what a language model was `shown` for it."""
         if self._responder is None:
             return answer.text, answer
-        llm = load("channelmem.llm.responder", "llm", "CHANNELMEM_LLM_MODEL")
+        llm = load("channelmem.llm", "llm", "CHANNELMEM_LLM_MODEL")
         text, location = "", llm.Location(channel=self._channel)
         try:
             with self._console.status("[dim]thinking[/]"):

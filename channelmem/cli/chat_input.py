@@ -176,7 +176,7 @@ class ChatContext:
 
     def character(self, text: str) -> str:
         """Who answers a question."""
-        llm = load("channelmem.llm.characters", "llm", CONTEXT)
+        llm = load("channelmem.llm.prompts", "llm", CONTEXT)
         known = llm.known_characters(self._settings)
         return str(llm.choose_character(text, known).name) if known else "bot"
 

@@ -36,11 +36,12 @@ from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.usage import UsageLimits
 from pydantic_core import SchemaValidator, core_schema
 
+from channelmem import tool
 from channelmem.display import presentable
 from channelmem.errors import RedisUnavailableError
 from channelmem.ids import ChannelId
 from channelmem.interface import ChannelMemory
-from channelmem.llm.characters import Character, character_of
+from channelmem.llm import CUT, MOST_CHARS, Location, ResponderError
 from channelmem.llm.checks import Basis, agrees, visible_part, without_marks
 from channelmem.llm.models import (
     Endpoint,
@@ -52,11 +53,9 @@ from channelmem.llm.models import (
     close_model,
     quiet_sdk_loggers,
 )
-from channelmem.llm.prompts import TOOL_RESULT, Prompt, compose, fence, in_isolation
-from channelmem.llm.responder import CUT, MOST_CHARS, Location, ResponderError
+from channelmem.llm.prompts import TOOL_RESULT, Character, Prompt, character_of, compose, fence, in_isolation
 from channelmem.llm.spend import CapReachedError, Prices, Spend
 from channelmem.settings import Settings
-from channelmem.tools import context_tool
 from channelmem.types import Answer, Context, Kind, Origin, Question
 
 FAILURES: Final = (AgentRunError, UserError, CapReachedError, RedisUnavailableError)  # all that a call may raise
@@ -118,11 +117,6 @@ class Given:
             self.sources |= await memory.standing(self.question, self.answer, self.context)
         except RedisUnavailableError:
             return  # then it comes from the platform's history, which nothing can be compared with
-
-    async def look(self, found: Context, memory: ChannelMemory) -> None:
-        """Adds what the tool found."""
-        self.looked += f"{found.text}\n"
-        await self.add(found, memory)
 
     def grounds(self, text: str) -> bool:
         """Whether an answer agrees with this. It need not where the question is not about the channel, or where the
@@ -227,16 +221,15 @@ class LlmResponder:
     def _tool(self) -> Tool[Given]:
         async def look(context: RunContext[Given], /, **arguments: object) -> str:
             try:
-                wanted = context_tool.Arguments.model_validate(arguments)
+                wanted = tool.Arguments.model_validate(arguments)
             except ValidationError as error:
-                return context_tool.complaint(error)
-            found = await context_tool.look(self._memory, context.deps.question, wanted)
-            await context.deps.look(found, self._memory)
+                return tool.complaint(error)
+            found = await tool.look(self._memory, context.deps.question, wanted)
+            context.deps.looked += f"{found.text}\n"
+            await context.deps.add(found, self._memory)
             return fence(TOOL_RESULT, found.text)
 
-        made = Tool[Given].from_schema(
-            look, context_tool.NAME, context_tool.DESCRIPTION, context_tool.schema(), takes_ctx=True
-        )
+        made = Tool[Given].from_schema(look, tool.NAME, tool.DESCRIPTION, tool.schema(), takes_ctx=True)
         # A tool made from a schema accepts any JSON, but a list can't be passed as keyword arguments.
         made.function_schema.validator = SchemaValidator(core_schema.dict_schema(core_schema.str_schema()))
         made.prepare = _unless_isolated

@@ -6,7 +6,7 @@ against the lines that answer."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from functools import cached_property
@@ -14,8 +14,7 @@ from typing import Final
 
 import snowballstemmer
 
-from channelmem.llm.characters import BLOCKS
-from channelmem.llm.prompts import MINUTES, QUESTION, TOOL_RESULT
+from channelmem.llm.prompts import BLOCKS, MINUTES, QUESTION, TOOL_RESULT
 from channelmem.types import Answer, Message, Person, Question, Wants, answering
 
 TAGS: Final = (*BLOCKS, TOOL_RESULT, QUESTION, *MINUTES, "contextual_references")
@@ -111,9 +110,7 @@ _FILLER: Final = frozenset(_FILLER_WORDS.split())
 def shares_something(text: str, given: str, question: str) -> bool:
     """Whether an answer rests on what was given. A yes, a no, and saying that one does not know always do."""
     own = content(_told(text)) - content(question)
-    if not own or own <= _YES_OR_NO:
-        return True
-    return len(own & content(given)) >= max(1.0, SHARE * len(own))
+    return own <= _YES_OR_NO or _has_share(own, given)
 
 
 def _told(text: str) -> str:
@@ -123,7 +120,10 @@ def _told(text: str) -> str:
 
 def rests_on(text: str, given: str) -> bool:
     """Whether a summary is made of what was given. Unlike an answer it may not say that it does not know."""
-    own = content(_URL.sub(" ", text))
+    return _has_share(content(_URL.sub(" ", text)), given)
+
+
+def _has_share(own: frozenset[str], given: str) -> bool:
     return len(own & content(given)) >= max(1.0, SHARE * len(own))
 
 
@@ -272,6 +272,7 @@ _ASKS: Final = re.compile(
     r"|does|has|have|had|can|could|should|would|will|any(?:one|body)|whos|whats|wheres|hows|whens)\b",
     re.IGNORECASE,
 )
+_LIST_MARK: Final = re.compile(r"^\s*\d{1,2}[.)]\s", re.MULTILINE)
 AGREED: Final = 0.5
 """Of an answer's own words, the share that must be in the lines that answer: the rest is phrasing, or invented."""
 CLEAR: Final = 0.9
@@ -419,15 +420,13 @@ def agrees(text: str, basis: Basis) -> bool:
     if basis.sure:
         return any(_rests_on(lines, text, basis) for lines in (basis.sure, *((one,) for one in basis.found)))
     shares = shares_something(text, f"{basis.given}\n{basis.looked}", basis.question.text)
-    return shares and _known_facts(text, basis) and not _misquotes(text, basis)
+    return shares and _gives_as_given(text, basis)
 
 
 def _rests_on(lines: Sequence[GivenLine], text: str, basis: Basis) -> bool:
     """Whether it tells what these lines say, and nothing against them."""
-    checks: tuple[Callable[[Sequence[GivenLine], str, Basis], bool], ...] = (_is_about, _names_them, _has_the_value)
-    return (
-        all(check(lines, text, basis) for check in checks) and _known_facts(text, basis) and not _misquotes(text, basis)
-    )
+    checks = (_is_about, _names_them, _has_the_value)
+    return all(check(lines, text, basis) for check in checks) and _gives_as_given(text, basis)
 
 
 def _is_about(lines: Sequence[GivenLine], text: str, basis: Basis) -> bool:
@@ -435,7 +434,9 @@ def _is_about(lines: Sequence[GivenLine], text: str, basis: Basis) -> bool:
     told, said = _told(text), " ".join(one.text for one in (*lines, *basis.beside))
     own = _own(told, basis)
     shared = len(own & content(said))
-    same = shared + _same_values(facts_of(told), facts_of(said))
+    values, known = facts_of(told), facts_of(said)
+    same = shared + sum(map(known.tells, values.clocks))
+    same += len(values.links & known.links) + len(values.days & known.days)
     if basis.answer.route.wants is Wants.WHO:
         same += not {one.author for one in lines}.union(*(one.mentions for one in lines)).isdisjoint(_who(told, basis))
     enough = 0 < same >= AGREED * len(own)
@@ -446,10 +447,6 @@ def _own(text: str, basis: Basis) -> frozenset[str]:
     """What an answer brings beyond the question; all of it if that is nothing."""
     every = content(basis.without_names(_AGE.sub(" ", text)))
     return (every - content(basis.question.text)) or every
-
-
-def _same_values(told: Facts, known: Facts) -> int:
-    return sum(map(known.tells, told.clocks)) + len(told.links & known.links) + len(told.days & known.days)
 
 
 def _affirms_a_no(lines: Sequence[GivenLine], text: str, basis: Basis) -> bool:
@@ -514,12 +511,8 @@ def _has_the_value(lines: Sequence[GivenLine], text: str, basis: Basis) -> bool:
         case Wants.WHERE:
             return any(_has_place(text, line.text, basis) for line in lines)
         case Wants.LINK:
-            return any(not one.links or one.links & _linked(text) for one in known)
+            return any(not one.links or one.links & facts_of(text).links for one in known)
     return True
-
-
-def _linked(text: str) -> frozenset[str]:
-    return facts_of(text).links
 
 
 def _told_facts(text: str, lines: Sequence[GivenLine], basis: Basis) -> Facts:
@@ -546,22 +539,14 @@ def _has_place(text: str, line: str, basis: Basis) -> bool:
     return not places or bool(places & content(text))
 
 
-def _known_facts(text: str, basis: Basis) -> bool:
-    """No time, number or address that the model was not given."""
-    told = facts_of(_without_marks_of_lists(text))
+def _gives_as_given(text: str, basis: Basis) -> bool:
+    """No time, number or address that the model was not given, and nobody's words given to another: of what it tells of
+    those it names, no line of others has more than the lines by them or about them."""
+    told = facts_of(_LIST_MARK.sub("", text))
     known = basis.facts(()) | facts_of(f"{basis.given}\n{basis.looked}")
     known |= basis.facts(basis.lines)
-    return all(map(known.tells, told.clocks)) and known.has_numbers(told.numbers) and told.links <= known.links
-
-
-def _without_marks_of_lists(text: str) -> str:
-    return re.sub(r"^\s*\d{1,2}[.)]\s", "", text, flags=re.MULTILINE)
-
-
-def _misquotes(text: str, basis: Basis) -> bool:
-    """Whether it gives one person's words to another: no line by those it names, or about them, has as much of what it
-    tells of them as a line of others."""
-    return any(_of_somebody_else(who, said, basis) for who, said in _attributed(text, basis))
+    facts = all(map(known.tells, told.clocks)) and known.has_numbers(told.numbers) and told.links <= known.links
+    return facts and not any(_of_somebody_else(who, said, basis) for who, said in _attributed(text, basis))
 
 
 def _attributed(text: str, basis: Basis) -> Iterator[tuple[frozenset[str], str]]:
@@ -575,13 +560,11 @@ def _attributed(text: str, basis: Basis) -> Iterator[tuple[frozenset[str], str]]
         found = list(says.finditer(clause))
         for at, one in enumerate(found):
             end = found[at + 1].start() if at + 1 < len(found) else len(clause)
-            yield frozenset({_person(one["who"], basis)}), clause[one.end() : end]
+            name = one["who"]
+            person = basis.asker if name.lower() == "you" else basis.people.get(name.casefold(), name)
+            yield frozenset({person}), clause[one.end() : end]
         if not found and (named := basis.named(clause)):
             yield named | (_who(clause, basis) & {basis.asker}), clause
-
-
-def _person(name: str, basis: Basis) -> str:
-    return basis.asker if name.lower() == "you" else basis.people.get(name.casefold(), name)
 
 
 def _of_somebody_else(who: frozenset[str], said: str, basis: Basis) -> bool:

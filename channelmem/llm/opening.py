@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from channelmem.extras import load
-from channelmem.llm.characters import load_characters
+from channelmem.llm.prompts import load_characters
 from channelmem.settings import Settings
 
 if TYPE_CHECKING:

@@ -72,8 +72,13 @@ class Spend:
 
     async def reserve(self, channel: ChannelId, usd: float) -> Reservation:
         """Reserves the most a call can cost; raises CapReachedError if that could exceed the cap."""
-        held = Reservation(self._today(), channel, _micros(usd))
-        if held.micros and not await self._has_room(held):
+        held = Reservation(int(self._clock() // DAY_S), channel, _micros(usd))
+        cap_micros = math.floor(self._cap_usd * MILLION)
+        try:
+            allowed = not held.micros or await self._ledger.reserve(held.day, held.channel, held.micros, cap_micros)
+        except RedisUnavailableError as error:
+            raise CapReachedError(UNKNOWN) from error
+        if not allowed:
             raise CapReachedError(f"the cap of {self._cap_usd:g} USD per day leaves no room for another model call")
         return held
 
@@ -84,16 +89,6 @@ class Spend:
                 await self._ledger.settle(held.day, held.channel, change)
             except RedisUnavailableError:
                 log.warning("A model call counts with all it could have cost: Redis can't be reached")
-
-    async def _has_room(self, held: Reservation) -> bool:
-        cap_micros = math.floor(self._cap_usd * MILLION)
-        try:
-            return await self._ledger.reserve(held.day, held.channel, held.micros, cap_micros)
-        except RedisUnavailableError as error:
-            raise CapReachedError(UNKNOWN) from error
-
-    def _today(self) -> int:
-        return int(self._clock() // DAY_S)
 
 
 def _micros(usd: float) -> int:

@@ -33,7 +33,6 @@ from channelmem.settings import Settings
 from channelmem.summaries.extractive import sentences
 from channelmem.summaries.pyramid import ClosedWindow, Summary, silence
 from channelmem.summaries.update import Extractive
-from channelmem.types import Message
 
 SETTING: Final = "CHANNELMEM_SUMMARY_MODEL"
 MAX_TOKENS: Final = 200  # of one summary; what is longer breaks off, and is kept up to its last sentence
@@ -120,17 +119,17 @@ class LlmSummariser:
         log.warning("Summaries quote for the next %g s: %s", self._rest_s, reason)
 
 
-def tidy(text: str, limit: int = MINUTES_CHARS) -> str:
-    """What a model wrote, as whole sentences within a limit; no line of it looks like one of our headers."""
-    text = text[: FAR_BEYOND * limit]
+def tidy(text: str) -> str:
+    """What a model wrote, as whole sentences within the limit; no line of it looks like one of our headers."""
+    text = text[: FAR_BEYOND * MINUTES_CHARS]
     kept: list[str] = []
-    room = limit
+    room = MINUTES_CHARS
     for one in without_marks(text).splitlines():
         told = _fitting(unmasked(flatten(one)).lstrip("[#>*-•· "), room)
         if told:
             kept.append(told)
             room -= len(told) + 1
-    return "\n".join(kept) or cut(unmasked(flatten(text)).lstrip("["), limit)
+    return "\n".join(kept) or cut(unmasked(flatten(text)).lstrip("["), MINUTES_CHARS)
 
 
 def _fitting(text: str, room: int) -> str:
@@ -156,7 +155,8 @@ def of_window(window: ClosedWindow, overlap: int) -> Prompt:
         f"Take the minutes of a group chat. <{CONVERSATION}> quotes a part of it ({span}), a message per line. "
         f"{_KEEP} {hand_over}{_FORM} {_RULE}"
     )
-    lines = "\n".join(_lines(window.messages))
+    longest = min(MESSAGE_CHARS, max(1, WINDOW_CHARS // len(window.messages)))
+    lines = "\n".join(f"{plain_name(one.author)}: {line(one.content, longest)}" for one in window.messages)
     return Prompt(instructions, fence(CONVERSATION, lines), lines)
 
 
@@ -169,18 +169,9 @@ def of_pair(older: Summary, newer: Summary) -> Prompt:
         f"Merge the minutes of a group chat. <{EARLIER}> ({earlier}) and <{LATER}> ({later}) quote those of two parts. "
         f"{pause}Write one text instead of both; what the later part changes counts. {_KEEP} {_FORM} {_RULE}"
     )
-    texts = [_flat(one.text) for one in (older, newer)]
+    texts = ["\n".join(map(flatten, one.text.splitlines())) for one in (older, newer)]
     message = "\n\n".join(fence(name, text) for name, text in zip((EARLIER, LATER), texts, strict=True))
     return Prompt(instructions, message, "\n".join(texts))
-
-
-def _lines(messages: tuple[Message, ...]) -> list[str]:
-    longest = min(MESSAGE_CHARS, max(1, WINDOW_CHARS // len(messages)))
-    return [f"{plain_name(one.author)}: {line(one.content, longest)}" for one in messages]
-
-
-def _flat(text: str) -> str:
-    return "\n".join(map(flatten, text.splitlines()))
 
 
 def _span(first: float, last: float) -> str:

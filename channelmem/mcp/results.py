@@ -19,7 +19,7 @@ from channelmem.display import cut, flatten, line, plain_name
 from channelmem.errors import RedisUnavailableError
 from channelmem.ids import LARGEST_ID, ChannelId
 from channelmem.memory import Memory
-from channelmem.tools.context_tool import UNREACHABLE
+from channelmem.tool import UNREACHABLE
 from channelmem.types import Answer, Hit, Message, Outcome
 
 

@@ -19,7 +19,7 @@ from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 from mcp_types import Resource, ToolAnnotations
 from pydantic import Field
 
-from channelmem import durations
+from channelmem import durations, tool
 from channelmem.browse import SearchTerms
 from channelmem.display import cut, flatten, plain_name
 from channelmem.ids import ChannelId
@@ -39,7 +39,6 @@ from channelmem.mcp.results import (
     reachable,
 )
 from channelmem.memory import Memory
-from channelmem.tools import context_tool
 from channelmem.types import Message, Person, Question, Unsearched, Window
 
 DISCORD_EPOCH_MS: Final = 1_420_070_400_000
@@ -95,7 +94,7 @@ class Tools:
         query: Query = "",
         speaker: Speaker = "",
         since: Since = "",
-        limit: Annotated[int, Field(ge=1, le=context_tool.MAX_MESSAGES, description="Most messages to return.")] = 10,
+        limit: Annotated[int, Field(ge=1, le=tool.MAX_MESSAGES, description="Most messages to return.")] = 10,
         channel: ChannelName = "",
         guild: GuildName = "",
     ) -> list[HitResult]:
@@ -116,14 +115,14 @@ class Tools:
         )
         found = await self._memory.browse.search(terms)
         if report := next((one for one in found.reports if one.problem), None):
-            raise ToolError(report.problem if report.unsearched is Unsearched.OFF else context_tool.UNREACHABLE)
+            raise ToolError(report.problem if report.unsearched is Unsearched.OFF else tool.UNREACHABLE)
         names = people_of([hit.message for hit in found.hits])
         return [HitResult.of_hit(hit, names) for hit in found.hits]
 
     async def get_channel_context(
         self,
         query: Annotated[str, Field(max_length=500, description="Topic to look for. Empty: the latest.")] = "",
-        limit: Annotated[int, Field(ge=1, le=context_tool.MAX_MESSAGES, description="Most messages to return.")] = 15,
+        limit: Annotated[int, Field(ge=1, le=tool.MAX_MESSAGES, description="Most messages to return.")] = 15,
         speaker: Speaker = "",
         since: Since = "",
         channel: ChannelName = "",
@@ -137,7 +136,7 @@ class Tools:
         guild_id, channel_id = await self._channel(channel, guild)
         wanted = {"query": query, "limit": limit, "speaker": speaker, "since": since}
         asked = await self._question(guild_id, channel_id, query, "")
-        return await context_tool.call(self._memory, asked, wanted)
+        return await tool.call(self._memory, asked, wanted)
 
     async def recent_messages(
         self,

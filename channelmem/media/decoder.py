@@ -18,7 +18,7 @@ from typing import Any, Final, Literal
 from pydantic import BaseModel, Field
 
 from channelmem.media.kinds import UnreadableError, lasting, passing
-from channelmem.media.reader import LONGEST_SIDE, TOO_MANY, Picture, Recording
+from channelmem.media.reader import LONGEST_SIDE, TOO_MANY, Picture
 
 PICTURE_CPU_S: Final = 10.0  # 40 million pixels take 1.5 s
 SOUND_CPU_S: Final = 10.0
@@ -69,10 +69,9 @@ class Decoder:
         """The same as rows of RGB."""
         return await self._drawn("pixels", content, MOST_PIXELS)
 
-    async def measure(self, content: bytes, max_s: float) -> Recording:
-        """How long it is, by decoding it."""
-        told, _ = await self._asked("measure", content, 0, max_s)
-        return Recording(told.seconds, told.kind)
+    async def measure(self, content: bytes, max_s: float) -> Reply:
+        """How long it is, by decoding it, and of what kind."""
+        return (await self._asked("measure", content, 0, max_s))[0]
 
     async def sound(self, content: bytes, max_s: float) -> bytes:
         """One channel of 16-bit samples at 16 kHz."""

@@ -7,8 +7,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import socket
-from collections.abc import Awaitable, Callable, Collection
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from http import HTTPStatus
 from typing import Final
 
@@ -28,44 +27,6 @@ GONE: Final = (HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND, HTTPStatus.GONE)
 PASSING: Final = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS)
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
-    """Where to connect to, in the name of a host."""
-
-    url: httpx.URL
-    addresses: tuple[str, ...]
-
-
-class Hosts:
-    def __init__(self, further: Collection[str] = (), resolve: Resolve | None = None) -> None:
-        self._further = {one.strip().lower() for one in further}
-        self._resolve = resolve or system_addresses
-
-    async def target(self, url: str) -> Target:
-        parsed = _parsed(url)
-        trusted = self._is_further(parsed)
-        if not trusted and not _is_platform(parsed):
-            raise lasting("its host is not allowed")
-        addresses = await self._addresses(parsed)
-        if not trusted and not all(ipaddress.ip_address(one).is_global for one in addresses):
-            raise lasting("its host has a private address")
-        return Target(parsed, tuple(addresses[:MOST_ADDRESSES]))
-
-    def _is_further(self, url: httpx.URL) -> bool:
-        port = url.port or PORTS.get(url.scheme, 0)
-        named = {url.host, f"{url.host}:{port}"}
-        return url.scheme in PORTS and bool(named & self._further)
-
-    async def _addresses(self, url: httpx.URL) -> list[str]:
-        try:
-            found = await self._resolve(url.host, url.port or PORTS[url.scheme])
-        except OSError:
-            found = []
-        if not found:
-            raise passing("its host can't be found")
-        return found
-
-
 async def system_addresses(host: str, port: int) -> list[str]:
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(address[0]) for *_, address in found))
@@ -81,17 +42,14 @@ def _parsed(url: str) -> httpx.URL:
     return parsed
 
 
-def _is_platform(url: httpx.URL) -> bool:
-    return url.scheme == "https" and url.host in PLATFORM_HOSTS and url.port in {None, 443}
-
-
 class GoneError(UnreadableError):
     """The host does not have it, or no longer under this link, which may have expired."""
 
 
 class Fetcher:
     def __init__(self, further: Collection[str] = (), resolve: Resolve | None = None) -> None:
-        self._hosts = Hosts(further, resolve)
+        self._further = {one.strip().lower() for one in further}
+        self._resolve = resolve or system_addresses
         self._client = httpx.AsyncClient(
             trust_env=False,
             follow_redirects=False,
@@ -113,22 +71,39 @@ class Fetcher:
 
     async def _follow(self, url: str, max_bytes: int) -> bytes:
         for _ in range(REDIRECTS + 1):
-            target = await self._hosts.target(url)
-            response = await self._connected(target)
+            target = _parsed(url)
+            response = await self._connected(target, await self._addresses(target))
             try:
                 if not response.is_redirect:
                     return await _content(response, max_bytes)
-                url = str(target.url.join(response.headers["location"]))
+                url = str(target.join(response.headers["location"]))
             finally:
                 await response.aclose()
         raise lasting("its link leads through too many others")
 
-    async def _connected(self, target: Target) -> httpx.Response:
+    async def _addresses(self, url: httpx.URL) -> list[str]:
+        """Checked; raises UnreadableError if nothing may be fetched from there."""
+        port = url.port or PORTS.get(url.scheme, 0)
+        trusted = url.scheme in PORTS and not self._further.isdisjoint({url.host, f"{url.host}:{port}"})
+        platform = url.scheme == "https" and url.host in PLATFORM_HOSTS and url.port in {None, 443}
+        if not (trusted or platform):
+            raise lasting("its host is not allowed")
+        try:
+            found = await self._resolve(url.host, port)
+        except OSError:
+            found = []
+        if not found:
+            raise passing("its host can't be found")
+        if not trusted and not all(ipaddress.ip_address(one).is_global for one in found):
+            raise lasting("its host has a private address")
+        return found[:MOST_ADDRESSES]
+
+    async def _connected(self, target: httpx.URL, addresses: Iterable[str]) -> httpx.Response:
         """To one of the checked addresses, in the name of the host: also for its certificate."""
-        headers, named = {"Host": target.url.netloc.decode()}, {"sni_hostname": target.url.host}
+        headers, named = {"Host": target.netloc.decode()}, {"sni_hostname": target.host}
         problem: httpx.ConnectError | None = None
-        for address in target.addresses:
-            url = target.url.copy_with(host=address)
+        for address in addresses:
+            url = target.copy_with(host=address)
             request = self._client.build_request("GET", url, headers=headers, extensions=named)
             try:
                 return await self._client.send(request, stream=True)

@@ -7,7 +7,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -77,10 +76,8 @@ class Media:
         self._can_read = _can_read(self._settings)
         self._opening = asyncio.Lock()
         self._arriving: set[asyncio.Task[None]] = set()
-        self.counts: Counter[tuple[str, str]] = Counter()
-        """Kind and outcome ("described", "cached", "failed") -> how often."""
-        self.spent_usd = 0.0
-        self.on_read: Callable[[str, str], None] = lambda kind, outcome: None  # told the same as it happens
+        self.on_read: Callable[[str, str], None] = lambda kind, outcome: None
+        """Told a kind and an outcome: "described", "cached" or "failed"."""
         self.on_spent: Callable[[float], None] = lambda usd: None
 
     async def __aenter__(self) -> Self:
@@ -136,7 +133,7 @@ class Media:
             self._note(question, item, "known before" if item.attachment.text else "alt text")
         for item in pictures:
             if item.attachment.text:
-                self._tally(item, "cached")
+                self.on_read(item.kind.value, "cached")
         return {key: result.text for key, result in glance.readings.items() if result.text}
 
     def uses(self, guild_id: int, channel_id: int, question_id: int) -> tuple[Use, ...]:
@@ -196,13 +193,9 @@ class Media:
         uses = self._uses.setdefault(QuestionId.of(question), {})
         uses[item.key] = Use(*place, message.author_id, message.author, item.kind, how)
 
-    def _tally(self, item: Item, outcome: str) -> None:
-        self.counts[item.kind.value, outcome] += 1
-        self.on_read(item.kind.value, outcome)
-
     def _counted(self, item: Item, result: MediaResult) -> str:
         outcome = "failed" if result.why else "described" if result.fresh else "cached"
-        self._tally(item, outcome)
+        self.on_read(item.kind.value, outcome)
         if result.why:
             return f"not read: {result.why}"
         return f"{outcome}, by {result.by}" if result.by else outcome
@@ -276,7 +269,7 @@ class Media:
         return made
 
     def _spent(self, usd: float) -> None:
-        self.spent_usd += usd
+        """Whoever is to be told may be set after the readers were opened."""
         self.on_spent(usd)
 
 

@@ -85,14 +85,6 @@ class Picture:
     height: int
 
 
-@dataclass(frozen=True, slots=True)
-class Recording:
-    """What was measured of one."""
-
-    seconds: float
-    kind: str  # its format, such as "ogg"
-
-
 class Reader(Protocol):
     @property
     def name(self) -> str:
@@ -235,7 +227,9 @@ class MediaReader:
             elif not await self._keep(job, text, size):
                 return MediaResult(why=REFUSED)
         except UnreadableError as error:
-            await self._failed(job, error)
+            log.info("An attachment could not be read: %s", error)
+            hold_s = LASTING_S if error.lasting else PASSING_S
+            await self._descriptions.fail(job.wanted, self._token, str(error), hold_s)
             return MediaResult(why=str(error), fresh=True)
         except asyncio.CancelledError:
             await asyncio.shield(self._descriptions.fail(job.wanted, self._token))
@@ -254,11 +248,6 @@ class MediaReader:
     async def _keep(self, job: _Job, text: str, size: int) -> bool:
         policy = self._policy_of(job.item.message)
         return policy.enabled and await self._descriptions.keep(job.wanted, self._token, text, size, policy)
-
-    async def _failed(self, job: _Job, error: UnreadableError) -> None:
-        log.info("An attachment could not be read: %s", error)
-        hold_s = LASTING_S if error.lasting else PASSING_S
-        await self._descriptions.fail(job.wanted, self._token, str(error), hold_s)
 
     # --- its content ---
 

@@ -96,15 +96,14 @@ def _first(summary: Summary, known: Mapping[str, Summary]) -> Origin | None:
 
 
 def _merged(parts: list[Part], most: int, now: float) -> list[Part]:
+    def cost(older: Summary, newer: Summary) -> tuple[bool, int]:
+        return newer.start - older.end > PAUSE_S, older.message_count + newer.message_count
+
     while len(parts) > most:
-        at = min(range(len(parts) - 1), key=lambda place: _cost(parts[place].summary, parts[place + 1].summary))
+        at = min(range(len(parts) - 1), key=lambda place: cost(parts[place].summary, parts[place + 1].summary))
         older, newer = parts[at : at + 2]
         parts[at : at + 2] = [Part(combine(older.summary, newer.summary, created=now), older.first)]
     return parts
-
-
-def _cost(older: Summary, newer: Summary) -> tuple[bool, int]:
-    return newer.start - older.end > PAUSE_S, older.message_count + newer.message_count
 
 
 def _split(parts: list[Part], known: Mapping[str, Summary], most: int) -> list[Part]:

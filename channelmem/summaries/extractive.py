@@ -123,7 +123,7 @@ class _Term:
         return min(self.forms.items(), key=lambda form: (-form[1], form[0]))[0]
 
 
-def topics(texts: Sequence[str], speakers: Collection[str] = (), most: int = MOST_TOPICS) -> tuple[str, ...]:
+def topics(texts: Sequence[str], speakers: Collection[str] = ()) -> tuple[str, ...]:
     """What these messages are about; `speakers` has the stems of names that are no topic."""
     terms: dict[tuple[str, ...], _Term] = {}
     for at, text in enumerate(texts):
@@ -131,7 +131,7 @@ def topics(texts: Sequence[str], speakers: Collection[str] = (), most: int = MOS
     ranked = sorted(terms, key=lambda key: (-terms[key].worth(len(key)), min(terms[key].messages), key))
     chosen: list[tuple[str, ...]] = []
     for key in ranked:
-        if len(chosen) == most:
+        if len(chosen) == MOST_TOPICS:
             break
         shown = terms[key].shown()
         # "support group" and "group" are one topic.
@@ -140,7 +140,7 @@ def topics(texts: Sequence[str], speakers: Collection[str] = (), most: int = MOS
     return tuple(terms[key].shown() for key in chosen)
 
 
-def common_topics(older: Sequence[str], newer: Sequence[str], text: str, most: int = MOST_TOPICS) -> tuple[str, ...]:
+def common_topics(older: Sequence[str], newer: Sequence[str], text: str) -> tuple[str, ...]:
     """The topics of two neighbours as one list: what both have, then what the text still speaks of, by rank."""
     told = text.lower()
     place = {topic: at for some in (newer, older) for at, topic in enumerate(some)}
@@ -149,7 +149,7 @@ def common_topics(older: Sequence[str], newer: Sequence[str], text: str, most: i
         dict.fromkeys((*older, *newer)), key=lambda one: (one.lower() not in both, one.lower() not in told, place[one])
     )
     distinct = {topic.lower(): topic for topic in reversed(ranked)}
-    return tuple(reversed(distinct.values()))[:most]
+    return tuple(reversed(distinct.values()))[:MOST_TOPICS]
 
 
 def _count(terms: dict[tuple[str, ...], _Term], at: int, text: str, speakers: Collection[str]) -> None:
@@ -287,16 +287,11 @@ def _lines(
     """Every sentence of the messages, weighed."""
     found: list[SummaryLine] = []
     speakers = name_forms(one.author for one in messages)
-    for at, message in enumerate(messages):
-        before = messages[at - 1] if at else None
-        answers = before is not None and before.author_id != message.author_id and "?" in before.content
-        for sentence in sentences(named(message.content, people)):
-            weight = _kind(sentence, speakers, weights) * (weights.answer if answers else 1.0)
-            found.append(
-                SummaryLine(
-                    message.id, message.author_id, plain_name(message.author), message.ts, sentence, round(weight, 4)
-                )
-            )
+    for before, one in zip((None, *messages), messages, strict=False):
+        answers = before is not None and before.author_id != one.author_id and "?" in before.content
+        for sentence in sentences(named(one.content, people)):
+            weight = round(_kind(sentence, speakers, weights) * (weights.answer if answers else 1.0), 4)
+            found.append(SummaryLine(one.id, one.author_id, plain_name(one.author), one.ts, sentence, weight))
     return tuple(found)
 
 
@@ -309,14 +304,9 @@ def _kind(sentence: str, speakers: Collection[str], weights: SentenceWeights) ->
         (_DIGIT.search(plain), weights.number),
         (_SETTLED.search(plain), weights.settled),
         (is_question(plain), weights.question),
-        (_is_marks(plain), weights.marks),
+        (3 * sum(char.isalpha() or char == " " for char in plain) < 2 * len(plain), weights.marks),
     )
     return about * math.prod(factor for found, factor in kinds if found)
-
-
-def _is_marks(sentence: str) -> bool:
-    """Whether letters and spaces are less than two thirds of it."""
-    return 3 * sum(char.isalpha() or char == " " for char in sentence) < 2 * len(sentence)
 
 
 Gap = tuple[str, float]  # a silence line, and the time before which it stands

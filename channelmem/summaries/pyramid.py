@@ -60,15 +60,11 @@ def closed_windows(
     size_s = minutes * MINUTE_S
     windows = [ClosedWindow(start, start + size_s, tuple(slots[start])) for start in sorted(slots)]
     if smart is not None:
-        windows = _resized(windows, now, size_s, smart)
+        doubles: dict[float, list[ClosedWindow]] = defaultdict(list)
+        for window in windows:
+            doubles[window.start // (2 * size_s) * 2 * size_s].append(window)
+        windows = [one for start, some in doubles.items() for one in _double(start, some, now, size_s, smart)]
     return tuple(window for window in windows if window.end <= now)
-
-
-def _resized(windows: Sequence[ClosedWindow], now: float, size_s: float, smart: SmartSizes) -> list[ClosedWindow]:
-    doubles: dict[float, list[ClosedWindow]] = defaultdict(list)
-    for window in windows:
-        doubles[window.start // (2 * size_s) * 2 * size_s].append(window)
-    return [each for start, some in doubles.items() for each in _double(start, some, now, size_s, smart)]
 
 
 def _double(

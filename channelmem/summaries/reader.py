@@ -80,16 +80,27 @@ class PastBlock:
 def cover(summaries: Collection[Summary], *, now: float, tz: tzinfo, limit: int = CONTEXT_CHARS) -> PastBlock:
     """The finest cover of at most `limit` characters. The oldest are dropped until the coarsest cover fits; then the
     summary that is coarsest for its age is split, again and again, until the next one has no room."""
-    known, tops, writer = {one.id: one for one in summaries}, roots(summaries), _Writer(now, tz)
+    known, tops = {one.id: one for one in summaries}, roots(summaries)
+    texts: dict[str, str] = {}  # by id, with headers
+
+    def text(shown: Sequence[Summary]) -> str:
+        pieces: list[str] = []
+        for at, summary in enumerate(shown):
+            if summary.id not in texts:
+                texts[summary.id] = "\n".join(filter(None, (header(summary, now, tz), summary.text)))
+            gap = silence(summary.start - shown[at - 1].end) if at else ""
+            pieces += filter(None, (gap, texts[summary.id]))
+        return "\n".join(pieces)
+
     # Dropping something never adds to the size, so the fewest can be found by halving.
-    fewest = bisect_left(range(len(tops)), True, key=lambda count: len(writer.text(tops[count:])) <= limit)
+    fewest = bisect_left(range(len(tops)), True, key=lambda count: len(text(tops[count:])) <= limit)
     shown = list(tops[fewest:])
     while (at := _next_split(shown, known)) is not None:
         split = [*shown[:at], *halves(shown[at], known), *shown[at + 1 :]]
-        if len(writer.text(split)) > limit:
+        if len(text(split)) > limit:
             break
         shown = split
-    return PastBlock(writer.text(shown), tuple(shown), tops[:fewest])
+    return PastBlock(text(shown), tuple(shown), tops[:fewest])
 
 
 def header(summary: Summary, now: float, tz: tzinfo) -> str:
@@ -107,27 +118,6 @@ def _date(moment: datetime, known: datetime) -> str:
     if moment.date() == known.date():
         return ""
     return f"{moment.day} {moment:%b} " if moment.year == known.year else f"{moment.day} {moment:%b %Y} "
-
-
-class _Writer:
-    """Tells summaries with their headers, and the silence between them."""
-
-    def __init__(self, now: float, tz: tzinfo) -> None:
-        self._now, self._tz = now, tz
-        self._texts: dict[str, str] = {}
-
-    def text(self, shown: Sequence[Summary]) -> str:
-        pieces: list[str] = []
-        for at, summary in enumerate(shown):
-            gap = silence(summary.start - shown[at - 1].end) if at else ""
-            pieces += filter(None, (gap, self._one(summary)))
-        return "\n".join(pieces)
-
-    def _one(self, summary: Summary) -> str:
-        if summary.id not in self._texts:
-            told = (header(summary, self._now, self._tz), summary.text)
-            self._texts[summary.id] = "\n".join(filter(None, told))
-        return self._texts[summary.id]
 
 
 def _next_split(shown: Sequence[Summary], known: Mapping[str, Summary]) -> int | None:

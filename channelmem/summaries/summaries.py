@@ -16,8 +16,7 @@ from channelmem.store.search import Search
 from channelmem.store.store import Store
 from channelmem.summaries.pyramid import Summary, SummaryLine
 from channelmem.summaries.reader import Breakdown, SummaryReader
-from channelmem.summaries.update import Extractive, Held, Summariser, Updated, Updater
-from channelmem.summaries.worker import SummaryWorker
+from channelmem.summaries.update import Extractive, Held, Summariser, SummaryWorker, Updated, Updater
 from channelmem.text import stems
 from channelmem.types import Answer, Kind, Message, Question, Route, Window
 
@@ -101,12 +100,10 @@ def lines_about(route: Route, summaries: Iterable[Summary], before: float) -> li
     found = [
         (line, len(wanted & set(stems(line.text))) / len(wanted))
         for line in lines.values()
-        if wanted and (not speakers or line.author_id in speakers) and _is_by(line, route.stranger)
+        # Whoever wrote nothing that is still stored is a stranger to the router, and may be known here.
+        if wanted
+        and (not speakers or line.author_id in speakers)
+        and (not route.stranger or line.author.casefold() == route.stranger.casefold())
     ]
     fitting = [(line, share) for line, share in found if share >= LEAST]
     return sorted(fitting, key=lambda one: (-one[1], -one[0].weight, -one[0].ts))
-
-
-def _is_by(line: SummaryLine, stranger: str) -> bool:
-    """Whoever wrote nothing that is still stored is a stranger to the router, and may be known here."""
-    return not stranger or line.author.casefold() == stranger.casefold()

@@ -1,21 +1,31 @@
 """Writes what is missing in a channel's pyramid of summaries, and removes what no longer fits. The default summariser
-quotes, and takes its processor time from a thread: an answer never waits for it."""
+quotes, and takes its processor time from a thread: an answer never waits for it.
+
+The worker keeps summaries up to date in the background. Messages make their channel due a while after their window
+closes, removals at once. Any number of processes share the work: a channel is updated under a lock, which expires if
+its process dies, and one that fails is tried again, later each time."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+import contextlib
+import logging
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import Protocol
 
-from channelmem.errors import SummariesBusyError
+from cachetools import LRUCache
+
+from channelmem.errors import ChannelmemError, RedisUnavailableError, SummariesBusyError
 from channelmem.ids import ChannelId
 from channelmem.policy.policy import Policy
 from channelmem.settings import Settings
-from channelmem.store.derived import Committed, Outline, SummaryRow, SummaryStore
+from channelmem.store.derived import LOCK_MS, Committed, Outline, SummaryRow, SummaryStore
 from channelmem.store.search import Query, Search
-from channelmem.summaries.extractive import SUMMARY_CHARS, combine, summarise
+from channelmem.summaries.extractive import combine, summarise
 from channelmem.summaries.pyramid import (
     ClosedWindow,
     SmartSizes,
@@ -29,6 +39,7 @@ from channelmem.summaries.pyramid import (
     to_document,
     window_start,
 )
+from channelmem.tasks import cancel_all
 from channelmem.types import Message, Source, Window
 
 BATCH_MESSAGES = 600  # messages whose summaries are committed together: about 10 ms of Redis
@@ -36,6 +47,14 @@ BATCH_SUMMARIES = 64
 READ = 2_000  # messages read at once
 TRIES = 3  # how often an update is planned anew because people deleted or edited something meanwhile
 BUSY = "This channel's summaries are being updated, or its messages are changing. Try again in a minute."
+
+TOGETHER = 4  # channels that one process updates at a time
+POLL_S = 5.0  # between two looks for channels that are due
+FIRST_RETRY_S = 30.0
+LAST_RETRY_S = 3600.0
+LOCK_POLL_S = 0.2
+
+log = logging.getLogger(__name__)
 
 
 class Summariser(Protocol):
@@ -51,14 +70,11 @@ class Summariser(Protocol):
 class Extractive:
     """The default: what people wrote, chosen sentence by sentence (extractive.py)."""
 
-    def __init__(self, chars: int = SUMMARY_CHARS) -> None:
-        self._chars = chars
-
     async def of_window(self, window: ClosedWindow, *, created: float) -> Summary:
-        return await asyncio.to_thread(summarise, window, created=created, limit=self._chars)
+        return await asyncio.to_thread(summarise, window, created=created)
 
     async def of_pair(self, older: Summary, newer: Summary, *, created: float, channel: ChannelId) -> Summary:
-        return await asyncio.to_thread(combine, older, newer, created=created, limit=self._chars)
+        return await asyncio.to_thread(combine, older, newer, created=created)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +95,9 @@ class Held:
 class Updated:
     made: int
     due: float | None  # when to look again; None: not before its next message
+
+
+Work = Callable[[Held], Awaitable[Updated]]
 
 
 @dataclass(slots=True)
@@ -220,10 +239,10 @@ class Updater:
     async def _pair(self, held: Held, draft: _Draft, before: float, created: float) -> None:
         """Combines neighbours that end before the next window to be summarised: that one belongs behind them."""
 
-        def next_pairs() -> tuple[tuple[Summary, Summary], ...]:
-            return pairs([one for one in draft.known.values() if one.end < before])
-
-        while len(draft.rows) < BATCH_SUMMARIES and (some := next_pairs()):
+        while len(draft.rows) < BATCH_SUMMARIES:
+            some = pairs([one for one in draft.known.values() if one.end < before])
+            if not some:
+                return
             unread = [one.id for pair in some for one in pair if not one.message_count]
             draft.known |= await self._read(held, unread)
             for older, newer in some:
@@ -261,3 +280,95 @@ def _has_all(window: ClosedWindow, summaries: Iterable[Summary]) -> bool:
     """Whether it has every message of the summaries that it would replace."""
     mine = {one.origin for one in window.messages}
     return all(mine.issuperset(one.origins) for one in reaching(summaries, [window]) if one.level == 1)
+
+
+# --- the worker ---
+
+
+class SummaryWorker:
+    def __init__(self, store: SummaryStore, updater: Updater, policy_of: Callable[[int, int], Policy]) -> None:
+        self._store, self._updater, self._policy_of = store, updater, policy_of
+        self._failures: LRUCache[tuple[int, int], int] = LRUCache(10_000)  # how often in a row a channel failed
+
+    # --- in the background ---
+
+    async def run(self) -> None:
+        """Works until it is cancelled, and survives outages of Redis."""
+        while True:
+            try:
+                busy = await self.run_due()
+            except ChannelmemError as error:
+                log.warning("Summaries wait: %s", error)
+                busy = 0
+            if busy < TOGETHER:
+                await asyncio.sleep(POLL_S)
+
+    async def finish(self) -> None:
+        """Updates whatever is due, then returns."""
+        while await self.run_due():
+            pass
+
+    async def run_due(self) -> int:
+        """Updates a few channels that are due; returns how many."""
+        token = secrets.token_hex(8)
+        taken: list[tuple[int, int]] = []
+        for bucket in await self._store.buckets():
+            if len(taken) < TOGETHER:
+                taken += await self._store.claim(bucket, token, TOGETHER - len(taken))
+        await asyncio.gather(*(self._one(*place, token) for place in taken))
+        return len(taken)
+
+    async def _one(self, guild_id: int, channel_id: int, token: str) -> None:
+        held = Held(guild_id, channel_id, self._policy_of(guild_id, channel_id), token)
+        try:
+            await self._work(held, self._updater.update)
+        except (RedisUnavailableError, SummariesBusyError) as error:
+            log.warning("Summaries of channel %d are tried again later: %s", channel_id, error)
+        except Exception:  # one channel's texts must not end the summaries of all others
+            log.exception("Summaries of channel %d failed; trying again later", channel_id)
+
+    # --- on request ---
+
+    async def now(self, guild_id: int, channel_id: int, work: Work, wait_s: float = 0.0) -> Updated:
+        """Does something to a channel's summaries under its lock; SummariesBusyError if somebody else holds that for
+        longer than `wait_s`."""
+        token, loop = secrets.token_hex(8), asyncio.get_running_loop()
+        end = loop.time() + wait_s
+        while not await self._store.lock(guild_id, channel_id, token):
+            if loop.time() >= end:
+                raise SummariesBusyError(BUSY)
+            await asyncio.sleep(LOCK_POLL_S)
+        return await self._work(Held(guild_id, channel_id, self._policy_of(guild_id, channel_id), token), work)
+
+    async def _work(self, held: Held, work: Work) -> Updated:
+        done, policy = Updated(0, None), held.policy
+        failed = self._failures.pop(held.place, 0) + 1
+        due: float | None = self._store.now() + min(LAST_RETRY_S, FIRST_RETRY_S * 2 ** (failed - 1))
+        try:
+            if policy.enabled and policy.summaries and policy.limits.archive:
+                async with self._kept(held):
+                    done = await work(held)
+            failed, due = 0, done.due
+        finally:
+            if failed:
+                self._failures[held.place] = failed
+            # If that fails too, the lock expires, and the channel is due again.
+            with contextlib.suppress(RedisUnavailableError):
+                await self._store.free(*held.place, held.token, due)
+        return done
+
+    @asynccontextmanager
+    async def _kept(self, held: Held) -> AsyncIterator[None]:
+        """Prolongs the lock for as long as the block takes: a language model may need minutes."""
+
+        async def keep() -> None:
+            while True:
+                await asyncio.sleep(LOCK_MS / 3000)
+                with contextlib.suppress(RedisUnavailableError):
+                    await self._store.keep(*held.place, held.token)
+
+        task = asyncio.create_task(keep(), name="channelmem keeping a lock")
+        try:
+            yield
+        finally:
+            await cancel_all([task])

@@ -26,7 +26,7 @@ from bot.asking import (
 )
 from bot.client import Bot
 from bot.history import DiscordHistory
-from channelmem.llm.responder import Location, ResponderError
+from channelmem.llm import Location, ResponderError
 from channelmem.settings import Settings
 from channelmem.types import Answer, Kind, Origin, Question
 

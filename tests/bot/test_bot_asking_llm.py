@@ -20,8 +20,8 @@ from waiting import until
 from bot.answers import MOST_MESSAGES, REMOVED
 from bot.client import Bot
 from bot.history import DiscordHistory
+from channelmem.llm import CUT
 from channelmem.llm.opening import open_responder
-from channelmem.llm.responder import CUT
 from channelmem.memory import Memory
 from channelmem.policy.cascade import OFF, Place
 from channelmem.settings import Settings

@@ -22,7 +22,7 @@ from channelmem.ids import ChannelId
 from channelmem.llm.opening import open_responder, summariser_of
 from channelmem.memory import Memory
 from channelmem.settings import Settings
-from channelmem.summaries import worker
+from channelmem.summaries import update
 from channelmem.summaries.extractive import MODEL
 
 pytest_plugins = ["loopback.fixtures"]
@@ -44,7 +44,7 @@ Start = Callable[..., AbstractAsyncContextManager[Bot]]
 
 @pytest.fixture(autouse=True)
 def quick_worker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker, "POLL_S", 0.05)
+    monkeypatch.setattr(update, "POLL_S", 0.05)
 
 
 @pytest.fixture

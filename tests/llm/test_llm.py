@@ -19,11 +19,11 @@ from waiting import until_true
 
 from channelmem.embedding.embed import Embedder
 from channelmem.errors import ConfigError
+from channelmem.llm import CUT, MOST_CHARS, Location, ResponderError
 from channelmem.llm.agent import LlmResponder
 from channelmem.llm.models import SDK_LOGGERS
 from channelmem.llm.opening import open_responder
 from channelmem.llm.prompts import NOT_OURS, RULES, fence
-from channelmem.llm.responder import CUT, MOST_CHARS, Location, ResponderError
 from channelmem.memory import Memory
 from channelmem.policy.policy import Policy
 from channelmem.settings import Settings

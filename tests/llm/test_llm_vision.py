@@ -16,9 +16,9 @@ from pydantic import SecretStr
 
 from channelmem.errors import ConfigError
 from channelmem.ids import ChannelId
-from channelmem.llm.characters import load_characters
+from channelmem.llm import Location, ResponderError
 from channelmem.llm.opening import open_responder
-from channelmem.llm.responder import Location, ResponderError
+from channelmem.llm.prompts import load_characters
 from channelmem.llm.vision import OUTPUT_TOKENS, PROMPT, VisionReader, open_vision
 from channelmem.media.decoder import Decoder
 from channelmem.media.kinds import UnreadableError

@@ -19,7 +19,7 @@ from processes import python_path
 from bot.client import Bot
 from bot.history import DiscordHistory
 from channelmem.interface import ChannelMemory
-from channelmem.llm.responder import Responder
+from channelmem.llm import Responder
 from channelmem.settings import Settings
 
 from .recorder import Recorder

@@ -191,7 +191,7 @@ async def test_ten_known_pictures_cost_no_request_and_no_round_trip_more(
     assert "sofa" not in context
     assert room.described == 10
     assert sum(room.cdn.fetched.values()) == 10
-    assert room.memory.media.counts["image", "cached"] == 10
+    assert room.counts["image", "cached"] == 10
 
 
 async def test_the_second_question_finds_everything_after_new_signatures_and_a_restart(room: Studio) -> None:
@@ -519,8 +519,8 @@ async def test_what_an_answer_rested_on_can_be_told_without_what_it_shows(room: 
     (first,), (second,) = (room.memory.media.uses(GUILD, CHANNEL, id_) for id_ in (5_000, 5_001))
     assert (first.message_id, first.author, first.how) == (1, "Ann", f"described, by {MODEL}")
     assert second.how == f"cached, by {MODEL}"
-    assert room.memory.media.counts == {("image", "described"): 1, ("image", "cached"): 1}
-    assert room.memory.media.spent_usd > 0
+    assert room.counts == {("image", "described"): 1, ("image", "cached"): 1}
+    assert room.spent_usd > 0
     await room.memory.delete(GUILD, CHANNEL, [1])
     assert room.memory.media.uses(GUILD, CHANNEL, 5_000) == ()
 

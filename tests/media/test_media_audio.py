@@ -9,7 +9,7 @@ import psutil
 import pytest
 from hostile_media import SESSION, playlist, recording, silent_flac, wav
 
-from channelmem.media.audio import NOT_AUDIO, RATE_HZ, decoded, measured
+from channelmem.media.confined import NOT_AUDIO, RATE_HZ, decoded, kind_of, measured
 from channelmem.media.kinds import UnreadableError
 
 DATA = Path(__file__).parents[1] / "data"
@@ -23,9 +23,8 @@ FORMATS = [
 @pytest.mark.parametrize(("container", "codec", "kind"), FORMATS)
 def test_what_people_record_with_is_measured_and_decoded(container: str, codec: str, kind: str) -> None:
     content = recording(container, codec)
-    found = measured(content, 5.0)
-    assert found.kind == kind
-    assert found.seconds == pytest.approx(1.0, abs=0.1)
+    assert kind_of(content) == kind
+    assert measured(content, 5.0) == pytest.approx(1.0, abs=0.1)
     assert len(decoded(content, 5.0)) / 2 / RATE_HZ == pytest.approx(1.0, abs=0.1)
 
 
@@ -84,7 +83,7 @@ def test_of_several_streams_nobody_knows_which_one_is_transcribed() -> None:
 
 
 def test_the_length_is_counted_whatever_the_file_claims() -> None:
-    assert measured(silent_flac(8_000, 10), 300.0).seconds == pytest.approx(81.9, abs=0.1)
+    assert measured(silent_flac(8_000, 10), 300.0) == pytest.approx(81.9, abs=0.1)
     assert refused(silent_flac(8_000, 100)) == "it is longer than 300 s"
     assert refused(wav(600.0), 3.0) == "it is longer than 3 s"
     assert len(decoded(wav(2.0), 3.0)) / 2 / RATE_HZ == pytest.approx(2.0, abs=0.1)

@@ -19,8 +19,8 @@ from PIL import Image
 from waiting import LIMIT_S, until_true
 
 from channelmem.media import decoder as limits
+from channelmem.media.confined import checked
 from channelmem.media.decoder import BROKEN, MOST_WAITING, TOO_SLOW, Decoder, Reply
-from channelmem.media.image import checked
 from channelmem.media.kinds import UnreadableError
 from channelmem.media.reader import TOO_MANY
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
+import httpx
 import pytest
 from media_server import MediaServer, media_server, picture
 
-from channelmem.media.fetch import Fetcher, GoneError, Hosts
+from channelmem.media.fetch import Fetcher, GoneError
 from channelmem.media.kinds import UnreadableError
 
 PUBLIC = ["162.159.130.233"]
@@ -87,8 +88,9 @@ async def test_the_connection_goes_to_the_address_that_was_checked() -> None:
     async def rebinding(host: str, port: int) -> list[str]:
         return answers.pop(0)
 
-    target = await Hosts(resolve=rebinding).target("https://cdn.discordapp.com/1/cat.png?ex=1")
-    assert list(target.addresses) == PUBLIC
+    fetcher = Fetcher(resolve=rebinding)
+    assert await fetcher._addresses(httpx.URL("https://cdn.discordapp.com/1/cat.png?ex=1")) == PUBLIC
+    await fetcher.close()
     assert answers == [["127.0.0.1"]], "resolved once"
 
 

@@ -14,7 +14,7 @@ from media_server import picture
 from PIL import Image, ImageChops
 from PIL.PngImagePlugin import PngInfo
 
-from channelmem.media.image import MOST_PIXELS, MOST_SCANS, MOST_SENT, SCAN, checked
+from channelmem.media.confined import MOST_PIXELS, MOST_SCANS, MOST_SENT, SCAN, checked
 from channelmem.media.kinds import UnreadableError
 from channelmem.media.reader import LONGEST_SIDE, Picture
 

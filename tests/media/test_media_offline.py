@@ -39,9 +39,7 @@ def file(content: bytes) -> File:
 
 async def test_engines_read_one_file_at_a_time_even_after_a_cancellation() -> None:
     engine, lane = Engine(), ThreadPoolExecutor(1)
-    readers = [OfflineReader(name, name, 1, as_it_is, lane) for name in ("ocr", "whisper")]
-    for reader in readers:
-        reader._engine = engine
+    readers = [OfflineReader(name, lambda: engine, 1, as_it_is, lane) for name in ("ocr", "whisper")]
     first = asyncio.create_task(readers[0].read(file(b"a")))
     await until_true(lambda: engine.running)
     second = asyncio.create_task(readers[1].read(file(b"b")))

@@ -133,7 +133,7 @@ async def test_a_transcript_counts_towards_the_spending_cap(settings: Settings, 
     async with studio(settings, voice_base_url=speech.url, voice_usd_per_minute=60.0, llm_daily_usd=6.0) as room:
         await room.memory.remember_many([said(room, 1), said(room, 2)])
         await room.ask(WHAT, 5_001, reply_to=1)
-        assert room.memory.media.spent_usd == pytest.approx(SECONDS, abs=0.1)
+        assert room.spent_usd == pytest.approx(SECONDS, abs=0.1)
         answer, _ = await room.ask(WHAT, 5_002, reply_to=2)
         assert "could not make out" in answer.text
         assert len(speech.heard) == 1
@@ -153,7 +153,7 @@ async def test_what_counts_is_the_length_that_was_measured(
     async with studio(settings, voice_base_url=speech.url, voice_usd_per_minute=60.0) as room:
         await room.memory.remember(said(room, seconds=claimed))
         await room.ask(WHAT, reply_to=1)
-        assert room.memory.media.spent_usd == pytest.approx(SECONDS, abs=0.1)
+        assert room.spent_usd == pytest.approx(SECONDS, abs=0.1)
         assert await counted_micros(room) == pytest.approx(SECONDS * 1e6, rel=0.05)
 
 
@@ -207,4 +207,4 @@ async def test_without_an_endpoint_speech_is_understood_offline(settings: Settin
         await room.memory.remember(said(room))
         answer, _ = await room.ask(WHAT, reply_to=1)
         assert "release is on Friday" in answer.text
-        assert room.memory.media.counts["voice", "described"] == 1
+        assert room.counts["voice", "described"] == 1

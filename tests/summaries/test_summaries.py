@@ -20,7 +20,7 @@ from channelmem.settings import Settings
 from channelmem.store.derived import SummaryStore
 from channelmem.store.keys import room
 from channelmem.store.redis import command
-from channelmem.summaries import worker
+from channelmem.summaries import update
 from channelmem.summaries.pyramid import ClosedWindow, Summary, pairs, roots
 from channelmem.summaries.update import Extractive
 from channelmem.types import Attachment, Message, Outcome, Question, Window
@@ -307,7 +307,7 @@ async def test_a_window_is_summarised_a_while_after_it_closed_without_any_messag
 async def test_an_open_memory_does_that_by_itself(
     settings: Settings, fake_embedder: FakeEmbedder, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker, "POLL_S", 0.02)
+    monkeypatch.setattr(update, "POLL_S", 0.02)
     alone = settings.model_copy(update={"embed_in_process": True, "summary_debounce_s": 0})
     async with Memory.open(alone, clock=clock, embedder=fake_embedder) as memory:
         await memory.remember_many(MORNING)

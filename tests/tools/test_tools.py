@@ -11,11 +11,10 @@ from conftest import CHANNEL, GUILD, NOW, Clock, FakeEmbedder, message
 from hypothesis import given
 from hypothesis import strategies as st
 
+from channelmem import tool
 from channelmem.errors import RedisUnavailableError
 from channelmem.memory import Memory
 from channelmem.settings import Settings
-from channelmem.tools import context_tool as tool
-from channelmem.tools.langchain import langchain_tool
 from channelmem.types import Context, ContextRequest, Person, Question
 
 MARK = Question(GUILD, CHANNEL, 10_000, 7, "Mark", "what about turtles?", NOW, bot=Person(99, "Vivy"))
@@ -180,7 +179,7 @@ async def test_nothing_found_is_said(memory: Memory) -> None:
 
 
 async def test_langchain_calls_the_same_tool(memory: Memory) -> None:
-    made = langchain_tool(memory, MARK)
+    made = tool.langchain_tool(memory, MARK)
     assert made.name == "get_channel_context"
     found = await made.ainvoke({"query": "turtles", "since": "2h"})
     assert found == await tool.call(memory, MARK, {"query": "turtles", "since": "2h"})

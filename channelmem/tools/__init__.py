@@ -1,1 +1,0 @@
-"""The channel as a tool that language-model agents can call."""
