@@ -39,6 +39,7 @@ from channelmem.recalling.candidates import (
 )
 from channelmem.recalling.choosing import (
     BEFORE,
+    CLOSE,
     LINK_MIN,
     SHOWS,
     Candidates,
@@ -169,7 +170,7 @@ class Recall:
             dropped=route.time_words if route.binds else "",
         )  # fmt: skip
         again = await self._travel(asked.along(widened))
-        return again if again.verdict in SHOWN else found
+        return again if again.verdict in SHOWN and (route.topic or _has_words(again)) else found
 
     async def _shown(self, asked: Asked, that: That) -> Found | None:
         """The one message that a question asks about, or what answers it; None to look for it as for anything else."""
@@ -367,7 +368,9 @@ def _chosen(choice: Choice, asked: Asked) -> Found:
     if seen is None:
         return Found(route)
     is_close = close(seen) >= asked.policy.semantic_threshold
-    if choice.sure is None and not (is_close or seen.coverage or seen.thread):
+    # Any line may be a fragment that answers: "me", "half 9 then".
+    hint = asked.policy.semantic_threshold if choice.sure is None else CLOSE
+    if not (seen.similarity >= hint or is_close or seen.coverage or seen.thread):
         return Found(route, ours=choice.ours)
     sure = 1.0 if route.literal else choice.sure
     if sure is None:
@@ -415,6 +418,11 @@ def _compares(route: Route) -> bool:
 
 def _may_be_topic(route: Route) -> bool:
     return bool(route.time_words) and route.window != Window() and bool(route.sources)
+
+
+def _has_words(found: Found) -> bool:
+    """Whether the evidence has a word of the topic: nothing less speaks for lines about "yesterday" alone."""
+    return found.evidence is None or bool(found.evidence.coverage or found.evidence.thread)
 
 
 def _missed(newest: Sequence[Message], asked: Asked) -> tuple[Message, ...]:

@@ -16,7 +16,7 @@ QUOTE: Final = 0.8
 """From here on, the hits are quoted as the answer."""
 ENOUGH: Final = 0.7
 """From here on, no further source is searched."""
-GUESS: Final = 0.5
+GUESS: Final = 0.45
 """From here on, they are quoted behind "Perhaps"."""
 GUESS_OF_SOMEBODY: Final = 0.52
 """The same for somebody's own words: there are few of them to choose from, and people answer without repeating what was
@@ -27,7 +27,7 @@ OURS: Final = 0.5
 """Without evidence, a question is about this conversation if its wording says so with this probability."""
 
 
-STRANGER: Final = 0.05
+STRANGER: Final = 0.02
 """The same for the words of somebody nobody knows here: an unknown name makes a question look like the world's."""
 
 

@@ -71,7 +71,9 @@ def ids(recalled: Found) -> list[int]:
 # --- by topic ---
 
 
-@pytest.mark.parametrize("route", [about("llamas"), about("", mode=Mode.LATEST, speakers=(Person(5, "Ann"),))])
+@pytest.mark.parametrize(
+    "route", [about("llamas", literal=("llamas",)), about("", mode=Mode.LATEST, speakers=(Person(5, "Ann"),))]
+)
 async def test_a_search_that_was_cut_short_is_no_answer(
     store: Store, search: Search, recall: Asking, route: Route
 ) -> None:
