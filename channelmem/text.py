@@ -182,14 +182,14 @@ class Lines(NamedTuple):
     def __len__(self) -> int:
         return len(self.chunks)
 
-    def having(self, topic: str) -> tuple[Floats, Floats]:
+    def having(self, topic: str, *, forgiving: bool = False) -> tuple[Floats, Floats]:
         """1 where a line has a word of the topic, in any form; and 1 where it has the very form that was asked for. A
-        column per stem of the topic."""
+        column per stem of the topic. `forgiving`: a word that no line has may be misspelt."""
         columns = {word: column for column, word in enumerate(dict.fromkeys(stems(topic)))}
         forms = [form for chunk in topic.lower().split() for form in read_chunk(chunk).forms]
         typed = {form: columns[base] for form in forms if (base := stem(form)) in columns}
         present, literal = np.zeros((2, len(self.chunks), len(columns)))
-        columns |= self._misspelt(columns)
+        columns |= self._misspelt(columns) if forgiving else {}
         wanted = frozenset((*columns, *typed))
         topical = frozenset(
             chunk

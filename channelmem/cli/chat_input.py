@@ -14,13 +14,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Final
+from typing import Any, Final
 
 from rich.console import Console
 from rich.text import Text
@@ -176,9 +177,15 @@ class ChatContext:
 
     def character(self, text: str) -> str:
         """Who answers a question."""
-        llm = load("channelmem.llm.prompts", "llm", CONTEXT)
-        known = llm.known_characters(self._settings)
-        return str(llm.choose_character(text, known).name) if known else "bot"
+        known = self._characters
+        choose = load("channelmem.llm.prompts", "llm", CONTEXT).choose_character
+        return str(choose(text, known).name) if known else "bot"
+
+    @cached_property
+    def _characters(self) -> Sequence[Any]:
+        """Read once: an edited file counts from the next chat on."""
+        known: Sequence[Any] = load("channelmem.llm.prompts", "llm", CONTEXT).known_characters(self._settings)
+        return known
 
     def _command(self, character: str) -> Command:
         return Command(self._guild_id, self._channel_id, by=0, at=time.time(), character=character)

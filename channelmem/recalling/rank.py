@@ -441,7 +441,7 @@ def read_pool(pool: Pool, ask: RankingQuery, weights: Weights = SHIPPED) -> Rank
     """Everything but the cosines, which may still be on their way."""
     topic, emoji = tuple(dict.fromkeys(stems(ask.topic))), emoji_of(ask.topic)
     lines = read_lines(list(map(text_of, pool.messages)))
-    present, literal = lines.having(ask.topic)
+    present, literal = lines.having(ask.topic, forgiving=ask.wants_fact)
     if emoji:
         topic, present = emoji, _shown(pool.messages, emoji)
         literal = present

@@ -237,6 +237,8 @@ class Recall:
             source = self._sources.get(name)
             if source is None or (name is Source.HISTORY and best.verdict in SHOWN):
                 continue
+            if name is Source.BUFFER and any(one.source is Source.ARCHIVE and one.count for one in trip.reports):
+                continue  # the archive has the buffer's messages, too
             found = await self._from(name, source, trip)
             likely = [one.ours for one in (best, found) if one.ours is not None]
             if (found.hits or found.messages) and found.sure > best.sure:

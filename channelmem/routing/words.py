@@ -507,7 +507,6 @@ EXPAND: dict[str, tuple[str, ...]] = _expand()
 _CHAT_WORD = re.compile(r"[\w'\u2019/]+")
 
 
-@lru_cache(maxsize=1_024)
 def written_out(text: str) -> str:
     """The text without slang and without typos in the words that questions are made of."""
     return _CHAT_WORD.sub(_written_out, text)

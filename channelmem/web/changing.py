@@ -59,7 +59,12 @@ async def everywhere(request: Request, visitor: Looking, given: Given, saved: Sa
         return RedirectResponse("/settings?saved=1", 303, headers=HEADERS)
     if visitor.caller.guild_ids is not None:
         raise PageError(404, "These settings are for all servers; your token is for some.")
-    values = {"may_edit": visitor.may_edit(None), "saved": saved, "visitor": visitor, "here": "settings"}
+    values = {
+        "may_edit": visitor.may_edit(None),
+        "saved": _just_saved(request, saved),
+        "visitor": visitor,
+        "here": "settings",
+    }
     rows = await _settings(memory, place, memory.policies.effective(0, 0), refused)
     return page("global_settings.html", refused.status, **values, **rows)
 
@@ -85,9 +90,19 @@ async def of_channel(
     shared = await beside(memory, visitor, guild_id, channel_id)
     effective = memory.policies.effective(guild_id, channel_id, name.casefold())
     rows = await _settings(memory, place, effective, refused)
-    values = {"may_edit": visitor.may_edit(guild_id), "saved": saved, "character": name, "here": "channel settings"}
+    values = {
+        "may_edit": visitor.may_edit(guild_id),
+        "saved": _just_saved(request, saved),
+        "character": name,
+        "here": "channel settings",
+    }
     parent = channel != channel_id
     return page("channel_settings.html", refused.status, **shared, **values, **rows, parent=parent)
+
+
+def _just_saved(request: Request, saved: str) -> str:
+    """A form is sent to the URL of its page, which still tells of the time before."""
+    return saved if request.method == "GET" else ""
 
 
 # --- reading and writing a level ---

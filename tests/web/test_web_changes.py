@@ -112,6 +112,16 @@ async def test_forms_of_other_sites_are_refused(service: Running) -> None:
     assert foreign.status_code == 403
 
 
+async def test_a_refused_form_does_not_say_that_it_was_saved(service: Running) -> None:
+    client = await visitor(service)
+    there = f"{HERE}/settings?saved=1"  # where a form is after it was saved once
+    shown = await client.get(there)
+    assert "Saved." in shown.text
+    refused = await client.post(there, data={"form": form_of(shown), "context_messages": "many"})
+    assert refused.status_code == 422
+    assert "Saved." not in refused.text
+
+
 async def test_what_takes_messages_away_is_saved_with_the_second_click(service: Running) -> None:
     await service.memory.remember(message(77, ts=wall_now() - 7200))
     client = await visitor(service)
