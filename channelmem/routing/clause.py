@@ -14,7 +14,7 @@ from itertools import compress
 from typing import Final, NamedTuple
 
 from channelmem.routing.people import Line
-from channelmem.routing.words import word_set, written_out
+from channelmem.routing.words import word_set
 from channelmem.times.calendar import MONTHS, WEEKDAYS, is_date
 from channelmem.types import Aside, Mode, Route, Wants
 
@@ -686,7 +686,6 @@ def with_wants(route: Route, text: str, *, of_words: bool = False) -> Route:
 
     `of_words`: whether its clause asks for what somebody said, and not for what they did.
     """
-    text = written_out(text)
     said = route.saying or _SAYING.search(text) is not None
     binds = of_words or said or route.mode is Mode.RECAP
     wants = _wanted(route, text) or (Wants.WORDS if binds else Wants.FACT)

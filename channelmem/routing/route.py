@@ -16,7 +16,7 @@ from channelmem.commands import is_command
 from channelmem.routing.about import about
 from channelmem.routing.clause import LIFE, Finding, Recap, find, is_day, recap, small_talk, topic, with_wants
 from channelmem.routing.people import Line, Previous, Roster, Scene, spell
-from channelmem.routing.words import QUOTED, Token, has_payload, read, spoken, unaddressed, word_set
+from channelmem.routing.words import QUOTED, Token, has_payload, read, spoken, unaddressed, word_set, written_out
 from channelmem.times.calendar import is_date
 from channelmem.times.spans import Clue
 from channelmem.times.when import TimeMatch
@@ -88,7 +88,7 @@ def route(text: str, scene: Scene, force: Kind | None = None) -> Route:
     """The route of a question. `force` sets the kind; the router still decides everything else."""
     if aside := _set_aside(text, scene, force):
         return _none(aside)
-    said_all = read(text, scene.roster.slang)
+    plain, said_all = written_out(text), read(text, scene.roster.slang)
     tokens = unaddressed(said_all, scene.bot)
     if force is None and ":" in text and has_payload(tokens):
         return _none(Aside.MATERIAL)
@@ -105,7 +105,7 @@ def route(text: str, scene: Scene, force: Kind | None = None) -> Route:
     ):
         routed = followed(line, routed, scene)
     of_words = said.finding is not None and said.finding.name not in LIFE and not line.persons
-    routed = with_wants(routed, text, of_words=of_words)
+    routed = with_wants(routed, plain, of_words=of_words)
     if that is not None:
         routed = replace(routed, that=that, p=1.0, borrowed=(Borrowed.REPLY,))
     return _decided(routed, scene, force)

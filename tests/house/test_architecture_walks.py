@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import sys
 from collections.abc import Awaitable
@@ -29,11 +30,12 @@ def told(flow: str) -> set[str]:
 
 
 async def walked(flow: Awaitable[Any]) -> set[str]:
-    files: set[str] = set()
+    """The files that the flow passes, and not what other tasks do beside it."""
+    files, others = set[str](), asyncio.all_tasks() - {asyncio.current_task()}
 
     def note(frame: FrameType, event: str, _argument: object) -> None:
         name = frame.f_code.co_filename
-        if event == "call" and name.startswith(str(ROOT / "channelmem")):
+        if event == "call" and name.startswith(str(ROOT / "channelmem")) and asyncio.current_task() not in others:
             files.add(str(Path(name).relative_to(ROOT)))
 
     sys.setprofile(note)
