@@ -193,6 +193,8 @@ class Memory:
         route_ms = (time.perf_counter() - started) * 1000
         asked = Asked.of(question, routed, policy, pointed, self._history.link if self._history else None)
         found = await self._recall(asked)
+        if routed.mode is Mode.RECAP:
+            asked, found = await self.recaps.widened(asked, found, self._recall)
         read = [one for one in found.reports if one.source is not Source.HISTORY and not one.problem]
         if routed.speakers and not read:  # it names people, and no copy of them was checked by a read
             with suppress(RedisUnavailableError):

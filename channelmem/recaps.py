@@ -7,6 +7,8 @@ question finds nothing among stored messages, sentences that only summaries stil
 
 from __future__ import annotations
 
+import re
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -15,8 +17,9 @@ from channelmem.durations import DAY_S
 from channelmem.errors import RedisUnavailableError
 from channelmem.policy.policy import Policy
 from channelmem.recalling.candidates import Asked
-from channelmem.recalling.recall import RECAP_MESSAGES, RECENT_S, Found, left_at
+from channelmem.recalling.recall import RECAP_MESSAGES, RECENT_MESSAGES, RECENT_S, SHOWN, Found, left_at
 from channelmem.recalling.verdict import QUOTE, Verdict
+from channelmem.routing.clause import bare_day, is_day
 from channelmem.store.search import Search
 from channelmem.summaries.digest import Digest, digest, parts_within, told
 from channelmem.summaries.pyramid import Summary, SummaryLine
@@ -32,6 +35,11 @@ ABSENCE_S: Final = DAY_S
 OWN_WORDS: Final = 50
 """Of the asker, to find out when they were last here."""
 MOST_ORIGINS: Final = 200
+MOST_TOLD: Final = 300
+"""Of fewer messages within a day and a half, a recap is a few lines; of more, it has parts."""
+LEAST: Final = 4
+"""A window with fewer messages has almost nothing to tell of."""
+_TODAY: Final = re.compile(r"\btoday", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +62,67 @@ class _Sources:
 class Recaps:
     def __init__(self, search: Search, summaries: SummaryReader, history: FilteredHistory | None) -> None:
         self._search, self._summaries, self._history = search, summaries, history
+
+    async def widened(
+        self, asked: Asked, found: Found, recall: Callable[[Asked], Awaitable[Found]]
+    ) -> tuple[Asked, Found]:
+        """The question and what is found, with a wider window where the one that is asked for holds almost nothing.
+
+        A day of which nobody spoke when it was there is one that was spoken of: "recap of this morning" is about what
+        was planned for it. Of any other time, what was said before it belongs to it.
+        """
+        if _is_recap(asked.route) and len(found.messages) >= RECAP_MESSAGES:
+            return asked, await self._whole(asked, found)
+        route = asked.route
+        within = found.route.window == route.window and found.route.mode is route.mode
+        few = len(found.messages) if within else 0
+        if route.mode is not Mode.RECAP or route.window == Window() or route.speakers or few >= LEAST:
+            return asked, found
+        named = (is_day(route.time_words) and not _TODAY.search(route.time_words)) or route.topic
+        if not (named or few) or await self._summarised(asked, found):
+            return asked, found
+        window = Window() if named else Window(0.0, route.window.end)
+        sources = (Source.ARCHIVE, Source.BUFFER, Source.HISTORY) if route.sources else ()
+        words = bare_day(route.time_words) if named else route.time_words
+        wider = asked.along(replace(route, window=window, time_words=words, sources=sources))
+        again = await recall(wider)
+        if again.verdict not in SHOWN or len(again.messages) <= few:
+            return asked, found
+        if named:
+            return wider, again
+        told = again.messages[-RECENT_MESSAGES:]
+        window = Window(told[0].ts, route.window.end)
+        return (
+            wider.along(replace(wider.route, window=window)),
+            replace(again, messages=told, route=replace(again.route, window=window)),
+        )
+
+    async def _whole(self, asked: Asked, found: Found) -> Found:
+        """With all messages of a day or two, unless that is too much for a few lines."""
+        window = await self._window(asked, found)
+        if window.start is None or window.end is None or window.end - window.start > RECENT_S + 1.0:
+            return found
+        place = (asked.question.guild_id, asked.question.channel_id)
+        try:
+            every = await self._search.newest(archived(*place, asked.policy, window, MOST_TOLD, flagged=False))
+        except RedisUnavailableError:
+            return found
+        if not RECAP_MESSAGES <= len(every) < MOST_TOLD:
+            return found
+        missed = asked.question.asker_id if asked.route.missed else None
+        told = [one for one in every[::-1] if not (one.own or one.addressed or one.author_id == missed)]
+        return replace(found, messages=tuple(told) or found.messages)
+
+    async def _summarised(self, asked: Asked, found: Found) -> bool:
+        """Whether the messages of the window have expired, and summaries still tell of them."""
+        question, window = asked.question, asked.route.window
+        if found.messages or not asked.policy.enabled:
+            return False
+        try:
+            read = await self._summaries.read(question.guild_id, question.channel_id, asked.policy, window.start)
+        except RedisUnavailableError:
+            return True
+        return any(window.contains(one.start) and window.contains(one.end) for one in read)
 
     async def by_summaries(self, asked: Asked, found: Found) -> Answer | None:
         """A recap told by summaries; None where nobody asked for one, or messages tell it better."""
@@ -108,7 +177,7 @@ class Recaps:
         question, route = asked.question, asked.route
         if route.window != Window():
             return Window(route.window.start, question.ts if route.window.end is None else route.window.end)
-        if found.messages and len(found.messages) < RECAP_MESSAGES:
+        if found.messages and len(found.messages) != RECAP_MESSAGES:
             return Window(found.messages[0].ts, question.ts)
         if not route.missed:
             return Window(question.ts - RECENT_S, question.ts)
@@ -158,7 +227,7 @@ def _is_recap(route: Route) -> bool:
 
 def _told_by_messages(found: Found, sources: _Sources) -> bool:
     """Whether all messages of the time were read, and none of them has expired."""
-    if not 0 < len(found.messages) < RECAP_MESSAGES:
+    if not found.messages or len(found.messages) == RECAP_MESSAGES:  # reading stopped there
         return False
     return all(one.end >= found.messages[0].ts for one in sources.summaries)
 

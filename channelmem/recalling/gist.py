@@ -32,8 +32,8 @@ LINK_MIN: Final = 0.4
 FRESH_S: Final = 12 * 3_600.0
 SPREAD: Final = 8
 """How many lines further a talk about one thing is felt."""
-REPEATED, ADJACENT, WORSE = 0.5, 0.1, 2.0
-"""What it costs a line to repeat one that is told, or to stand next to it; how much worse than the best it may be."""
+REPEATED, WORSE = 0.5, 2.0
+"""What it costs a line to repeat one that is told; how much worse than the best it may be."""
 
 
 class About(NamedTuple):
@@ -92,7 +92,7 @@ def _chosen(reader: _Reader, worth: Floats) -> list[int]:
         if left[at] < worth.max() - WORSE and len(chosen) >= LEAST_POINTS:
             break
         chosen.append(at)
-        left -= [REPEATED * reader.shared(at, other) + ADJACENT * (abs(at - other) == 1) for other in range(len(worth))]
+        left -= [REPEATED * reader.shared(at, other) for other in range(len(worth))]
         left[chosen] = -np.inf
     return chosen
 
@@ -174,46 +174,46 @@ _VALUES: Final = {
     "number": re.compile(r"(?<![\d:.])\d+(?![\d:.]|\s?[ap]m)"),
 }
 WEIGHTS: Final = {
-    "length": 0.43,
+    "length": 0.20,
     "short": -0.07,
-    "long": 0.42,
-    "time": 0.07,
+    "long": 0.26,
+    "time": 0.13,
     "number": 0.25,
-    "link": 0.34,
-    "settles": 0.15,
-    "decides": 0.23,
-    "takes_on": 0.17,
-    "assigns": 0.14,
-    "yes": 0.31,
-    "laughs": -0.28,
-    "greets": 0.21,
-    "names": 0.41,
-    "shouts": -0.27,
-    "asks": -0.42,
-    "accepted": 0.22,
-    "open": -1.42,
-    "replies": 0.28,
-    "answers": 0.04,
-    "corrects": 0.31,
-    "replaced": -0.33,
-    "worth": 0.20,
-    "central": 0.22,
-    "ends": 0.09,
-    "late": 0.29,
-    "fresh": 0.69,
-    "topic_words": -1.25,
-    "topic_thread": 1.28,
-    "topic_near": -0.61,
-    "topic_cosine": 0.44,
-    "topic_cosine_near": 0.29,
-    "topic_top": 1.66,
-    "topic_wide": 3.78,
-    "topic_wide_top": -1.75,
-    "topic_fresh": 0.56,
-    "same_day": 0.31,
-    "other_day": -0.94,
-    "near_day": 0.46,
-    "day_fresh": 1.65,
+    "link": 0.25,
+    "settles": 0.25,
+    "decides": 0.44,
+    "takes_on": 0.24,
+    "assigns": 0.12,
+    "yes": 0.33,
+    "laughs": -0.33,
+    "greets": 0.16,
+    "names": 0.20,
+    "shouts": -0.12,
+    "asks": -0.77,
+    "accepted": 0.25,
+    "open": -1.17,
+    "replies": 0.06,
+    "answers": -0.04,
+    "corrects": 0.38,
+    "replaced": -0.45,
+    "worth": 0.49,
+    "central": 0.59,
+    "ends": 0.02,
+    "late": 0.23,
+    "fresh": 0.77,
+    "topic_words": -1.34,
+    "topic_thread": 1.06,
+    "topic_near": -0.42,
+    "topic_cosine": 0.46,
+    "topic_cosine_near": -0.59,
+    "topic_top": 1.12,
+    "topic_wide": 3.57,
+    "topic_wide_top": -1.07,
+    "topic_fresh": 0.46,
+    "same_day": 0.27,
+    "other_day": -1.10,
+    "near_day": 0.44,
+    "day_fresh": 0.96,
 }
 """What each feature is worth, in the order of the columns of `features`."""
 
@@ -274,7 +274,7 @@ def _spread(messages: Sequence[Message], values: Floats) -> Floats:
 
 _MONTH: Final = "(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
 _DATE: Final = re.compile(
-    r"\b(?:(?P<weekday>mon|tue|wed|thu|fri|sat|sun)(?:s|nes|rs|r|ur)?(?:day)?s?|(?P<weekend>weekend)"
+    r"\b(?:(?P<weekday>mon|tue|wed|thu|fri|sat|sun)(?:s|nes|rs|r|ur)?(?:day)?s?|(?P<weekend>weekend|wknd)"
     rf"|(?P<nth>\d{{1,2}})(?:st|nd|rd|th)|(?P<of>\d{{1,2}})\.? (?:of )?{_MONTH}|{_MONTH} (?P<month>\d{{1,2}})"
     r"|(?P<next>tomorrow|tmr?w?|2moro)|today|tonight|this (?:morning|afternoon|evening))\b",
     re.IGNORECASE,

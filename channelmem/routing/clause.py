@@ -218,6 +218,8 @@ class Recap(NamedTuple):
     """Whether it asks for what the asker missed."""
     start: int = 0
     """Where the idiom begins: its object may stand before it, as in "van stuff tldr"."""
+    plans: bool = False
+    """Whether it asks for what is to come: a day that it names is then one to plan for."""
 
 
 # Idioms that ask for what the asker missed.
@@ -248,21 +250,25 @@ _SHORT = (
 )
 # The same as nouns, which people also send, write and look for.
 _SUMMARY = (
-    r"recap|summary|rundown|gist|highlights|digest|overview|(?:key|bullet) points",
+    r"recap|summary|rundown|gist|highlights|headlines|digest|overview|(?:key|main|bullet|important) (?:points|facts)",
     r"(?:short|shorter|quick|brief|line|condensed) version|context",
 )
 # What is settled, planned or open, of everything or of what follows "for".
 _DONE = "(?:agreed|decided|settled|fixed|arranged|sorted(?: out)?|confirmed|planned)"
 _ALL = "(?:everything|anything|all|what|things)"
+_NAMED_DAY = f"tomorrow|tonight|today|weekend|{'|'.join(WEEKDAYS)}|sat|sun"
 _US = "(?:we|you|they|you all|you guys|you lot|everyone|everybody|people|the group)"
 _STATE = (
     rf"{_ALL}(?: that)?(?: (?:is|was|are|were|has been|have been|is been|got))?(?: been)? {_DONE}(?: on)?",
     rf"(?:is|are|was) (?:it |that )?{_ALL} {_DONE}",
-    r"(?:any|which|all|list(?: of)?) (?:the )?decisions?(?: made| taken)?|(?:what|which) decisions(?: \w+){0,2} made",
+    r"(?:what|which) decisions(?: \w+){0,4} (?:made|taken|reached)",
+    r"(?:any|which|all|list(?: of)?) (?:the )?decisions?(?: made| taken)?",
     (
         r"(?:anything|something|everything|what|what is|what are|is anything) (?:(?:still |left )+(?:open|missing)"
-        r"|(?:still )?(?:undecided|unanswered|unresolved|outstanding|pending|unsettled))"
+        r"|(?:still )?(?:undecided|unanswered|unresolved|outstanding|pending|unsettled|unclear))"
     ),
+    r"what (?:still )?needs (?:doing|sorting|deciding|to be (?:done|sorted|decided))",
+    rf"what (?:is on|are {_US} doing|is everyone doing)(?= (?:for |on |this |next |the )*(?:{_NAMED_DAY})\b)",
     r"(?:anything|everything|what|what is) (?:still |else |left )+to (?:do|decide|sort out|settle)",
     r"(?:any |the |which )?(?:open|unanswered) (?:questions|points|items|issues|tasks)(?: left)?|to ?do list",
     r"what (?:is|are) (?:the |our )?next steps?|are we (?:all )?(?:sorted|set|settled)",
@@ -278,7 +284,7 @@ _NEWS = (
         rf"(?:{_DONE}|agree|decide|settle|arrange|sort out|plan)(?: on| upon)?"
     ),
     r"(?:anything|what)(?: do)? (?:i|we) (?:should|must|(?:need|have) to) know",
-    r"where (?:were|are) we(?: at| up to)?",
+    r"where (?:were|are) we(?: at| up to)?|where did we (?:land|end up|get to)",
     r"what is (?:still )?(?:missing|left)",
     r"what do we (?:still )?(?:need|have|got) to (?:do|decide|sort out|settle)",
     r"how did (?:it all|everything|the day|today|yesterday|tonight|last night|this (?:morning|week)) go",
@@ -320,8 +326,8 @@ _HINTS = word_set(
     fuss conversation chat channel thread discussion debate argument topic subject about short brief nutshell
     line lines words sentence sentences bullets agreed decided settled fixed arranged sorted confirmed planned
     agree decide settle arrange sort plans decisions open undecided unanswered unresolved outstanding pending
-    unsettled left missing do doing does changed go discussed reported announced everything all todo know next
-    set"""
+    unsettled unclear needs land end get headlines facts on left missing do doing does changed go discussed
+    reported announced everything all todo know next set"""
 )
 # Letters that add nothing to an idiom: adverbs, fillers, times, places, punctuation, prepositions, everybody.
 _BARE = "jlzkHt,.pMg"
@@ -332,11 +338,18 @@ _SPOKEN_OF = word_set(
     """who when where why how which did has had have was were does the this that my his her their our its no last
     next about from with without into to said says sent wrote writes writing wants if"""
 )
+_IS_THE = (["is", "the"], ["was", "the"], ["are", "the"], ["were", "the"])
+_MERELY = word_set("just only so ok okay and")
 _OWNED = word_set("my his her their did when who where how")
 _ANYONE = word_set("you someone somebody anyone anybody possible able")
 _GIVEN = word_set("me us have get")
 _WRITERS = word_set("who when where why how did does has had")
 _ASKS_FOR_ONE = re.compile(rf"what(?: \w+)* {_DONE}(?: on)?$")
+_AWAY = re.compile(
+    r"\bi (?:was|have been|am|got|came)(?: \w+){0,2} (?:away|gone|back|asleep|offline|afk|out|busy|at work|off|late)\b"
+    r"|\b(?:missed|skipped) (?:it |this |that )?(?:all|everything|most|the)\b"
+    r"|\bjust (?:woke up|got (?:here|in|back|home))\b"
+)
 _OF_WHAT = word_set("for on about with regarding concerning of around")
 _I_SHOULD_KNOW = re.compile(r"(?: (?:that|which))? (?:i|we) (?:should|need|have|must|missed)\b")
 
@@ -347,9 +360,14 @@ def recap(line: Line) -> Recap | None:
         return None
     # Adverbs may stand anywhere in an idiom: "what have we actually decided so far", "anything still open".
     words = line.words
-    places = [
-        i for i, word in enumerate(words) if word not in _LOOSE and words[i : i + 2] != _SO_FAR != words[i - 1 : i + 1]
-    ]
+    added = {
+        i + by
+        for phrase in _ADDED
+        for i in range(len(words))
+        if words[i : i + len(phrase)] == phrase
+        for by in range(len(phrase))
+    }
+    places = [i for i, word in enumerate(words) if word not in _LOOSE and i not in added]
     text = " ".join([words[i] for i in places])
     found = [match for match in _IDIOM.finditer(text) if _asks(line, places, match)]
     if not found:
@@ -363,10 +381,26 @@ def recap(line: Line) -> Recap | None:
         not kinds.isdisjoint(_SUMS_UP),
         "missed" in kinds and kinds.isdisjoint(_SUMS_UP),
         starts[0],
+        any(_TO_COME.search(match[0]) for match in found) or _names_a_coming_day(line, found),
     )
 
 
-_SO_FAR = ["so", "far"]
+_TO_COME = re.compile(
+    r"\bplans?\b|\bnext steps|\bwho (?:is |has to )?(?:doing|do|does) what|\b(?:do|decide|sort out|settle)$"
+    r"|^are we (?!at)|to ?do list"
+)
+_UNDER_WAY = re.compile(r"\b(?:happening|going on|going down|cooking|doing|what is on)$")
+_WEEK = frozenset({*WEEKDAYS, "weekend", "sat", "sun", "mon", "tue", "tues", "wed", "thu", "thurs", "fri"})
+
+
+def _names_a_coming_day(line: Line, found: Sequence[re.Match[str]]) -> bool:
+    """ "What is happening on Saturday", "decided for the weekend"."""
+    named = [i for i, word in enumerate(line.words) if word in _WEEK]
+    under_way = any(_UNDER_WAY.search(match[0]) for match in found)
+    return any(under_way or "for" in line.words[max(0, i - 3) : i] for i in named)
+
+
+_ADDED = (["so", "far"], ["in", "the", "end"])
 _LOOSE = word_set("actually already really finally yet exactly then basically currently")
 
 
@@ -398,6 +432,7 @@ def _is_bare(line: Line, rest: int, match: re.Match[str]) -> bool:
     if match.lastgroup == "short" and match.string[: match.start()].endswith(", "):
         return False  # "Ann's critique, in one line"
     left = line.letters[rest:].strip(_BARE)
+    left = "" if left and _UNDER_WAY.search(match[0]) and is_day(" ".join(line.words[rest:]).strip(" .,?!")) else left
     return not left and (match[0] != "what is up" or not {"k", "z"}.isdisjoint(line.letters))
 
 
@@ -406,7 +441,8 @@ def _is_wish(before: Sequence[str], *, noun: bool) -> bool:
     if not noun:
         asked = before[-1:] != ["to"] or not _ANYONE.isdisjoint(before[-4:])
         return asked and _WRITERS.isdisjoint(before[-4:]) and _SPOKEN_OF.isdisjoint(set(before[-1:]) - {"to"})
-    words = before[3:] if before[:3] in (["what", "is", "the"], ["what", "was", "the"]) else before
+    before = [word for word in before if word not in _MERELY]
+    words = before[3:] if before[:1] == ["what"] and before[1:3] in _IS_THE else before
     given = {"the"} if before == ["the"] or not _GIVEN.isdisjoint(before) else set()
     return _SPOKEN_OF.isdisjoint({*words} - given) and words[-1:] != ["what"]
 
@@ -415,7 +451,8 @@ def _names_its_object(line: Line, rest: int, match: re.Match[str]) -> bool:
     """ "... for the bbq", "... tomorrow", "... I should know"."""
     words = line.words[rest:]
     if words[:1] and words[0] != "for" and _ASKS_FOR_ONE.match(match[0]):
-        return False  # "what was decided about the samples"
+        # "What was decided about the samples" asks for one thing, unless it is from somebody who was not there.
+        return words[0] in _OF_WHAT and _AWAY.search(match.string[: match.start()]) is not None
     if words[:1] and (words[0] in _OF_WHAT or any(each.first == rest for each in line.times)):
         return True
     return _I_SHOULD_KNOW.match(match.string, match.end()) is not None
@@ -479,13 +516,13 @@ _CALLED = re.compile(
 )
 _STATE_OF = re.compile(
     r"^(?:the |all |our |any |whole |of |everything |all )*"
-    r"(?:(?:decisions?|arrangements?|plans?|planning|discussions?|details?|story|state|status|latest|news|dates|deadlines)"
+    r"(?:(?:day|decisions?|arrangements?|plans?|planning|discussions?|details?|story|state|status|latest|news|dates|deadlines)"
     r"(?: and )?)+ (?:for|of|on|about|around|with|from) ",
     re.IGNORECASE,
 )
 _NO_OBJECT = _NO_TOPIC | word_set(
     """short quick brief little full whole one two three line liner small nice good proper bit final agreed decided
-    settled fixed arranged reported discussed planned announced came everyone everybody again"""
+    settled dates deadlines times fixed arranged reported discussed planned announced came everyone everybody again"""
 )
 _OBJECT_LEFT = _LEFT - frozenset("NRh")
 _NO_NAME = _EMPTY - frozenset("NRh")
@@ -506,12 +543,21 @@ def _behind(line: Line, rest: int, last: int) -> str:
 
 
 _DAY = re.compile(
-    rf"(?:(?:the|this|next|coming|on|of|and|&|morning|afternoon|evening|night|late|early)\s+)*"
-    rf"(?:tomorrow|tmr?w|tonight|today|weekend|(?:{'|'.join(WEEKDAYS)})s?|\d{{1,2}}(?:st|nd|rd|th)"
+    rf"(?:(?:the|this|next|coming|on|for|of|and|&|morning|afternoon|evening|night|late|early)\s+)*"
+    rf"(?:(?<=this )(?:morning|afternoon|evening|week)s?|later|tomorrows?|tmr?w|2moro|tonights?|todays?|weekend|wknd"
+    rf"|(?:{'|'.join(WEEKDAYS)})s?|mon|tues?|wed|thu(?:rs?)?|fri|sat|sun|\d{{1,2}}(?:st|nd|rd|th)"
     rf"|(?:{'|'.join(MONTHS)})\s+\d{{1,2}}(?:st|nd|rd|th)?|\d{{1,2}}(?:st|nd|rd|th)?(?:\s+of)?\s+(?:{'|'.join(MONTHS)}))"
     r"(?:\s+(?:morning|afternoon|evening|night|itself))?",
     re.IGNORECASE,
 )
+
+
+_ON = re.compile(r"^(?:(?:on|for|over|during)\s+)+", re.IGNORECASE)
+
+
+def bare_day(text: str) -> str:
+    """The day without "on" or "for"."""
+    return _ON.sub("", text)
 
 
 def is_day(text: str) -> bool:

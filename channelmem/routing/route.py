@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from channelmem.commands import is_command
 from channelmem.routing.about import about
-from channelmem.routing.clause import LIFE, Finding, Recap, find, is_day, recap, small_talk, topic, with_wants
+from channelmem.routing.clause import LIFE, Finding, Recap, bare_day, find, is_day, recap, small_talk, topic, with_wants
 from channelmem.routing.people import Line, Previous, Roster, Scene, spell
 from channelmem.routing.words import QUOTED, Token, has_payload, read, spoken, unaddressed, word_set, written_out
 from channelmem.times.calendar import is_date
@@ -201,6 +201,9 @@ def _routed(line: Line, said: _Read, scene: Scene) -> Route:
     what = what or " ".join(literal)
     if said.recap and not words and is_day(what):
         what, words = "", what  # "what is the plan for saturday": lines on it rarely name the day
+    elif said.recap and said.recap.plans and is_day(words):
+        window, kind, words = _ANY_TIME, Kind.CHANNEL, bare_day(words)
+        why = f"plans for: {words}"
     return Route(
         kind=kind,
         if_about=kind,

@@ -439,6 +439,7 @@ _SLANG = """
     abt about, bout about, abotu about, b4 before, yday yesterday, yest yesterday, ystrday yesterday,
     yesterdays yesterday, rn right now, atm right now, smth something, sth something, sumthin something,
     somethin something, anythin anything, any1 anyone, every1 everyone, some1 someone, sb somebody, sum1 someone,
+    todays today, tonights tonight, tomorrows tomorrow,
     tmrw tomorrow, tmr tomorrow, tmw tomorrow, tomoz tomorrow, 2moro tomorrow, 2morrow tomorrow, pls please,
     plz please, plss please, plox please, pleas please, convo conversation, convos conversations, msg message,
     msgs messages, da the, teh the, hte the, dat that, taht that, tht that, dis this, gimme give me, lemme let me,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from functools import lru_cache
 from itertools import compress, islice
 from typing import NamedTuple
@@ -28,7 +29,7 @@ from channelmem.times.calendar import (
     Amount,
     amount,
 )
-from channelmem.times.spans import DAY, HOUR, MINUTE, YEAR, Clue, Moment, Span
+from channelmem.times.spans import DAY, HOUR, MINUTE, YEAR, Clue, Moment, Span, zone
 
 _DURING = "(?:in |over |during |within |for |from |throughout |since )"
 
@@ -210,8 +211,8 @@ RULES: tuple[Rule, ...] = (
     ),
     _rule(
         calendar.this_part,
-        f"{_DAY_PARTS} tonight",
-        rf"(?:earlier |first thing |early |late |in |all )?this {PART}|tonight",
+        f"{_DAY_PARTS} mornings afternoons evenings nights tonight",
+        rf"(?:earlier |first thing |early |late |in |all )?this {PART}s?|tonight",
     ),
     _rule(
         lambda _, at: spans.night(at, 1),
@@ -298,6 +299,7 @@ _Hours = tuple[float, float]
 _SINCE = frozenset({"since", "after", "starting", "from"})
 _SINCE_THEN = re.compile(r"(?<!\S)(?:after (?:that|this)|since then|since(?= [.,?!]|$)|ever since|afterwards)(?!\S)")
 _UNTIL = frozenset({"before", "until", "till"})
+_BOUNDS = (_SINCE | _UNTIL) - {"from"}
 
 
 def may_tell(words: Sequence[str]) -> bool:
@@ -340,7 +342,7 @@ def _combine(found: list[TimeMatch], words: Sequence[str], moment: Moment) -> li
     """Narrows a day by an hour next to it, applies "since" and "before", and joins "from A to B"."""
     joined: list[TimeMatch] = []
     for each in found:
-        if joined and joined[-1].last >= each.first - 1 and (both := _narrowed(joined[-1], each, moment)):
+        if joined and joined[-1].last >= each.first - 1 and (both := _narrowed(joined[-1], each, words, moment)):
             joined[-1] = both
         else:
             joined.append(each)
@@ -352,10 +354,17 @@ def _combine(found: list[TimeMatch], words: Sequence[str], moment: Moment) -> li
     return bounded
 
 
-def _narrowed(one: TimeMatch, other: TimeMatch, moment: Moment) -> TimeMatch | None:
+def _narrowed(one: TimeMatch, other: TimeMatch, words: Sequence[str], moment: Moment) -> TimeMatch | None:
     day = one.span.day or other.span.day
     if day is None or (one.span.day and other.span.day):
         return None
+    bound = next((word for word in words[one.last : other.first + 1] if word in _BOUNDS), "")
+    if bound and one.span.day and other.span.nominal is not None:
+        # "Today before lunch" begins with that day, "today after lunch" ends with it.
+        hour = datetime.fromtimestamp(other.span.nominal, zone(moment.tz)).hour
+        reach = (0.0, float(hour)) if bound in _UNTIL else (float(hour), 24.0)
+        span = Span(moment.at(day, reach[0]), moment.at(day, reach[1]), day=day, hours=reach)
+        return TimeMatch(one.first, other.last, span, " ".join(words[one.first : other.last]))
     hours = _narrower(one.span, other.span, latest=moment.hour if day == moment.today else 24.0)
     if hours is None:
         return None

@@ -213,6 +213,75 @@ async def test_a_decision_that_only_a_summary_still_has_is_quoted(
         assert not nobody.found
 
 
+EARLIER = (
+    "we open the hall on sunday at 9",
+    "I'll bring the coffee",
+    "the key is with Petersen",
+    "tickets are 5 euros each",
+    "Carol does the till",
+    "we close at 17:00 then",
+)
+
+
+async def told_of_few(settings: Settings, embedder: FakeEmbedder, text: str, *more: Message) -> list[str]:
+    """The lines of a recap in a channel where six things were said the evening before, and what is given since."""
+    async with Memory.open(settings, clock=Clock(NOW), embedder=embedder, history=Links()) as memory:
+        start = NOW - DAY
+        await memory.remember_many([said(n, start + 60 * n, one, n % 3) for n, one in enumerate(EARLIER, 1)])
+        await memory.remember_many(more)
+        return (await memory.ask(ask(text))).text.splitlines()
+
+
+@pytest.mark.parametrize("text", ["recap of today please", "summary of the last 2 hours"])
+async def test_a_window_that_holds_almost_nothing_reaches_back(
+    settings: Settings, fake_embedder: FakeEmbedder, text: str
+) -> None:
+    heading, *points = await told_of_few(settings, fake_embedder, text, said(50, NOW - 600, "the oven is on, at 180"))
+    assert heading == "Since yesterday 18:11, 7 messages:"
+    assert any("the oven is on" in point for point in points)
+    assert len(points) >= 4
+
+
+@pytest.mark.parametrize("text", ["recap of sunday please", "catch me up on sunday"])
+async def test_a_day_on_which_nothing_was_said_is_one_that_was_spoken_of(
+    settings: Settings, fake_embedder: FakeEmbedder, text: str
+) -> None:
+    heading, *points = await told_of_few(settings, fake_embedder, text)
+    assert heading == "For sunday, from what was said since yesterday 18:11:"
+    assert any("we open the hall" in point for point in points)
+    assert 3 <= len(points) <= MOST_POINTS
+
+
+async def test_yesterday_without_a_word_is_not_told_by_other_days(
+    settings: Settings, fake_embedder: FakeEmbedder
+) -> None:
+    lines = await told_of_few(settings, fake_embedder, "summary of the day before yesterday")
+    assert not any("“" in line for line in lines)
+
+
+async def test_what_was_said_since_the_asker_left_is_told_however_little(
+    settings: Settings, fake_embedder: FakeEmbedder
+) -> None:
+    left = Message(GUILD, CHANNEL, 40, 9, "Mark", "bye", NOW - 2 * HOUR)
+    new = said(50, NOW - 600, "the oven is on, at 180")
+    heading, *points = await told_of_few(settings, fake_embedder, "what did I miss?", left, new)
+    assert len(points) == 1
+    assert "the oven is on" in points[0]
+    assert "last 1" not in heading
+
+
+async def test_a_busy_day_is_told_by_a_few_lines(settings: Settings, fake_embedder: FakeEmbedder) -> None:
+    talk = [said(n, NOW - 6 * HOUR + 100 * n, f"my cat number {n} is asleep", n % 3) for n in range(1, 161)]
+    talk[10] = said(11, talk[10].ts, "we decided to meet on Sunday at 9:30 in Lyon", 1)
+    async with Memory.open(settings, clock=Clock(NOW), embedder=fake_embedder, history=Links()) as memory:
+        await memory.remember_many(talk)
+        await memory.summaries.update(GUILD, CHANNEL)
+        heading, *points = (await memory.ask(ask("what have we decided so far?"))).text.splitlines()
+    assert heading.startswith("Since 12:11, 160 messages")
+    assert len(points) <= MOST_POINTS
+    assert any("we decided to meet on Sunday" in point for point in points)
+
+
 async def test_a_time_of_which_nothing_is_known_is_left_to_the_world(memory: Memory) -> None:
     answer = await memory.ask(ask("what happened in 1989?"))
     assert answer.route.kind is Kind.NONE

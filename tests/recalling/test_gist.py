@@ -70,7 +70,7 @@ def test_a_day_is_found_however_it_is_named() -> None:
         said(4, "Ann", "monday is out"),
     ]
     column = list(WEIGHTS).index("same_day")
-    for day in ("saturday", "tomorrow", "the 16th"):
+    for day in ("saturday", "tomorrow", "the 16th", "the wknd"):
         assert features(Stretch(talk, (), day, NOW, UTC))[:, column].tolist() == [1, 1, 1, 0]
 
 

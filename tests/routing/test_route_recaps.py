@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from asking import ask
+from asking import NOW, ask
 
 from channelmem.routing.people import Previous
 from channelmem.types import Mode, Wants
@@ -27,6 +27,16 @@ from channelmem.types import Mode, Wants
         "what did we settle on",
         "who does what",
         "open questions?",
+        "whats the plan from here",
+        "ok so what have we decided",
+        "Which decisions have we made so far?",
+        "what was agreed in the end",
+        "so where did we land",
+        "give me the headlines",
+        "just the key facts pls",
+        "what still needs doing",
+        "what is still unclear",
+        "could you summarise which dates and deadlines came up here",
     ],
 )
 def test_a_recap_of_everything(text: str) -> None:
@@ -50,6 +60,9 @@ def test_a_recap_of_everything(text: str) -> None:
         ("catch me up on hosts, one line each", "hosts"),
         ("summarise what was said about the midterm", "the midterm"),
         ("give me a summary of the decisions for the camp", "the camp"),
+        ("everything we know about the concert", "the concert"),
+        ("summarise what is arranged for the day of the fair", "the fair"),
+        ("I have been away from my desk. What was decided about the move?", "the move"),
     ],
 )
 def test_a_recap_of_something(text: str, topic: str) -> None:
@@ -64,12 +77,41 @@ def test_a_recap_of_something(text: str, topic: str) -> None:
         ("whats the plan for tmrw", "tmrw"),
         ("tomorrow in one line pls", "tomorrow"),
         ("summarise what is fixed for the 15th", "the 15th"),
+        ("whats the plan for today", "today"),
+        ("whats the plan for this afternoon", "this afternoon"),
+        ("tldr of this evening", "this evening"),
+        ("whats the plan for the wknd", "the wknd"),
+        ("whats happening this sat", "this sat"),
+        ("whats happening on saturday", "saturday"),
+        ("who does what on saturday", "saturday"),
+        ("what are we doing on saturday", "saturday"),
+        ("everything sorted for sat?", "sat"),
     ],
 )
 def test_a_recap_of_the_plans_for_a_day_looks_at_all_times(text: str, day: str) -> None:
     route = ask(text)
     assert (route.mode, route.topic, route.time_words) == (Mode.RECAP, "", day)
     assert route.window.start is None
+
+
+@pytest.mark.parametrize(
+    ("text", "start", "end"),
+    [
+        ("quick sum up of this mornings panic", 4, 12),
+        ("whats the gist of this mornings chat", 4, 12),
+        ("what happened today before lunch", 0, 12),
+        ("what happened today after lunch", 12, 15.5),
+        ("which decisions have been made today", 0, 15.5),
+        ("whats happening today", 0, 15.5),
+        ("list what got agreed yesterday", -24, 0),
+        ("what happened on saturday", -96, -72),
+    ],
+)
+def test_a_recap_of_what_was_said_in_a_time(text: str, start: float, end: float) -> None:
+    route = ask(text)
+    midnight = NOW - 15.5 * 3_600
+    assert (route.mode, route.topic) == (Mode.RECAP, "")
+    assert (route.window.start, route.window.end) == (midnight + start * 3_600, midnight + end * 3_600)
 
 
 @pytest.mark.parametrize(
