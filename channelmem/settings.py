@@ -165,8 +165,8 @@ class Settings(BaseSettings):
         0.40,
         ge=-1,
         le=1,
-        description="Lines that share no word with the topic: below this cosine similarity they are never shown; from "
-        "it on, somebody's words are shown at least as a guess.",
+        description="For somebody's words: lines that share no word with the topic are never shown below this cosine "
+        "similarity, and from it on at least as a guess.",
     )
     history_limit: int = Field(20, ge=1, le=100, description="Messages to fetch from the platform's history.")
     history_max_age_minutes: float = Field(30, gt=0, description="Minutes back that the history fetch looks.")
