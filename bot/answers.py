@@ -263,7 +263,7 @@ class OwnAnswers:
         self._tell()
 
     async def origins(self, channel_id: int, message_id: int) -> tuple[Origin, ...] | None:
-        """Empty if the message is no answer; None if that can't be found out."""
+        """Empty if the message isn't an answer; None if we can't tell."""
         try:
             async with asyncio.timeout(WAIT_S):
                 while message_id not in self._origins and self._delivering[channel_id]:

@@ -194,7 +194,7 @@ IN_FORCE = {
 async def picture(
     policies: Policies, settings: Settings, address: Address, character: str, *, in_thread: bool
 ) -> discord.Embed:
-    """What is set at a level and what is in force there, read anew."""
+    """Reads what is set at a level, and what is in force there."""
     level = address.level
     levels = LEVELS[: LEVELS.index(level) + 1]  # its own and those it inherits from
     found = await asyncio.gather(*(policies.read(replace(address, level=one).place(character)) for one in levels))

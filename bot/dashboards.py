@@ -129,7 +129,7 @@ class Dashboards(commands.Cog):
     async def _show(
         self, interaction: discord.Interaction, address: Address, status: str = "", view: discord.ui.View | None = None
     ) -> None:
-        """Reads everything anew and puts it into the message; the interaction is acknowledged already."""
+        """Redraws the message from fresh values; the interaction has already been acknowledged."""
         whose, in_thread = self._character(address), isinstance(interaction.channel, discord.Thread)
         try:
             embed = await picture(self._policies, self.context.settings, address, whose, in_thread=in_thread)

@@ -51,7 +51,7 @@ async def resolve(client: ChannelFetcher, channel: object, channel_id: int) -> M
 
 
 def thread_of(channel: object) -> int:
-    """The channel that a thread belongs to; 0 if it is no thread."""
+    """The channel that a thread belongs to; 0 if it isn't a thread."""
     return channel.parent_id if isinstance(channel, discord.Thread) else 0
 
 

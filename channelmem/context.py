@@ -202,7 +202,7 @@ class ContextBuilder:
         return replace(request, limit=limit, since_s=since_s)
 
     async def _prior(self, question: Question, reach: Reach, policy: Policy) -> list[Message]:
-        """What was kept when the channel began anew, as far as it is still there."""
+        """What was kept at /new, as far as it is still there."""
         kept = reach.boundary.kept[-MOST_LOOKED:] if reach.boundary else ()
         found = await self._stored(question.guild_id, question.channel_id, kept, policy) if kept else ()
         return sorted(found, key=lambda message: (message.ts, message.id))

@@ -348,7 +348,7 @@ class ContextWindow:
         if not found:
             return ALL_GONE
         kept = found[-MOST_KEPT:]
-        # Somebody may have begun anew while the file was edited: what that left out stays out.
+        # Somebody may have used /new while the file was edited: what that left out stays out.
         begun = self._memory.policies.boundary(command.guild_id, command.channel_id)
         start = max(sheet.at, begun.at) if begun else sheet.at
         await self._begin(command, Boundary(start, tuple(one.id for one in kept)))

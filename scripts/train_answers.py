@@ -36,6 +36,7 @@ from channelmem.recalling.answering import FAR, LINES, QUESTIONS, ClueReader, Cl
 from channelmem.recalling.candidates import Asked, Topic, vector_of
 from channelmem.recalling.choosing import Candidates, Choice, choose, clues_of, read_candidates
 from channelmem.recalling.rank import SHIPPED, Pool, without_names
+from channelmem.recalling.verdict import GUESS
 from channelmem.routing.route import FOLLOWS_ODDS, route
 from channelmem.settings import Settings
 from channelmem.store.documents import whole
@@ -383,7 +384,7 @@ def report(label: str, some: Sequence[List], values: Sequence[Floats], sures: Se
     count, first, three = max(1, len(asked)), sum(ok for _, ok, _ in asked), sum(ok for *_, ok in asked)
     print(f"{label}: {len(best)} questions, first {first / count:.1%}, among three {three / count:.1%}")
     print("shown from   right first   left alone   together")
-    for least in (0.3, 0.4, 0.5, 0.6, 0.7):
+    for least in (0.3, 0.4, GUESS, 0.5, 0.6, 0.7):
         shown, left = sum(ok and sure >= least for sure, ok, _ in asked), sum(sure < least for sure in quiet)
         together = (shown + left) / max(1, len(best))
         print(f"{least:10} {shown / count:13.1%} {left / max(1, len(quiet)):12.1%} {together:10.1%}")

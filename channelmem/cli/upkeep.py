@@ -1,4 +1,4 @@
-"""`channelmem worker`, `reindex` and `rebucket`: embed and summarise what is stored, or store it anew.
+"""`channelmem worker`, `reindex` and `rebucket`: embed and summarise what is stored, or rebuild it.
 
 The worker is a process in addition to the bot or instead of it. It waits for Redis to come back after an outage, and
 exits with status 1 if the model breaks or the index was rebuilt for another model, so a supervisor can rely on it.

@@ -301,7 +301,7 @@ class Policies:
     # --- fresh starts ---
 
     def boundary(self, guild_id: int, channel_id: int) -> Boundary | None:
-        """Where a channel or thread began anew (/new), if it did."""
+        """Where /new last started a channel or thread afresh, if it did."""
         document = self._levels.documents.get(f"boundary:{room(guild_id, channel_id)}")
         if not document or not isinstance(document.get("at"), int | float):
             return None

@@ -371,8 +371,8 @@ def _chosen(choice: Choice, asked: Asked) -> Found:
         return Found(route)
     is_close = close(seen) >= asked.policy.semantic_threshold
     # Any line may be a fragment that answers: "me", "half 9 then".
-    hint = asked.policy.semantic_threshold if choice.sure is None else CLOSE
-    if not (seen.similarity >= hint or is_close or seen.coverage or seen.thread):
+    least_cosine = asked.policy.semantic_threshold if choice.sure is None else CLOSE
+    if not (seen.similarity >= least_cosine or is_close or seen.coverage or seen.thread):
         return Found(route, ours=choice.ours)
     sure = 1.0 if route.literal else choice.sure
     if sure is None:

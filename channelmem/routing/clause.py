@@ -828,15 +828,13 @@ _MOST_SMALL: Final = 10
 
 def small_talk(words: Sequence[str], text: str) -> Aside | None:
     """Why it needs a friendly word instead of an answer; None if it is a question. `words` leave out the bot's name."""
-    if _HELP.fullmatch(_MENTIONS.sub("", text)) or _HELP.fullmatch(
-        " ".join(word for word in words if word not in _IDLE)
-    ):
+    said = " ".join([word for word in words if word not in _IDLE] or words)
+    if _HELP.fullmatch(_MENTIONS.sub("", text)) or _HELP.fullmatch(said):
         return Aside.HELP
     if "?" not in text and _THANKED.match(text):
         return Aside.THANKS
     if not words:
         return Aside.GREETING  # nothing but the bot's name
-    spoken = [word for word in words if word not in _IDLE] or words
-    found = _SMALL_TALK.fullmatch(" ".join(spoken)) if len(words) <= _MOST_SMALL else None
+    found = _SMALL_TALK.fullmatch(said) if len(words) <= _MOST_SMALL else None
     kind = next((kind for kind in _SMALL if found and found[kind.name]), None)
     return kind if "?" not in text or kind in _MAY_ASK else None

@@ -45,7 +45,7 @@ from channelmem.types import Message, Source, Window
 BATCH_MESSAGES = 600  # messages whose summaries are committed together: about 10 ms of Redis
 BATCH_SUMMARIES = 64
 READ = 2_000  # messages read at once
-TRIES = 3  # how often an update is planned anew because people deleted or edited something meanwhile
+TRIES = 3  # how often an update is planned again because people deleted or edited something meanwhile
 BUSY = "This channel's summaries are being updated, or its messages are changing. Try again in a minute."
 
 TOGETHER = 4  # channels that one process updates at a time

@@ -213,7 +213,7 @@ class Parts:
     tz: tzinfo = UTC
     hit_chars: int = 100
     prior: tuple[Message, ...] = ()
-    """What somebody kept when the channel began anew, oldest first."""
+    """What somebody chose to keep at /new, oldest first."""
     seen: Mapping[MediaKey, str] = field(default_factory=dict)
     """What was read of attachments for this answer, beyond what their messages carry."""
 

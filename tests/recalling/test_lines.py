@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -37,3 +38,16 @@ def test_another_form_of_a_word_is_present_but_not_literal() -> None:
     present, literal = read_lines(["she won", "a win", "neither"]).having("won")
     assert present[:, 0].tolist() == [1.0, 1.0, 0.0]
     assert literal[:, 0].tolist() == [1.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("typed", ["tikcets", "tickts", "tickkets", "tockets"])
+def test_a_word_that_nobody_used_may_be_misspelt(typed: str) -> None:
+    lines = read_lines(["ticket sales are up", "the tide turns"])
+    assert lines.having(typed, forgiving=True)[0].tolist() == [[1.0], [0.0]]
+    assert not lines.having(typed)[0].any()
+
+
+def test_a_word_that_somebody_used_is_no_typo_and_short_words_are_taken_as_they_are() -> None:
+    present, _ = read_lines(["the planet is round", "the plane is late"]).having("plane", forgiving=True)
+    assert present[:, 0].tolist() == [0.0, 1.0]
+    assert not read_lines(["the hall is cold"]).having("hill", forgiving=True)[0].any()

@@ -11,14 +11,15 @@ from conftest import CHANNEL, GUILD, NOW, Clock, FakeEmbedder, OwnServer, make_s
 from channelmem.ingest.worker import Worker
 from channelmem.policy.policy import Policy
 from channelmem.recalling.candidates import CUT_SHORT, Asked
-from channelmem.recalling.choosing import Beside
+from channelmem.recalling.choosing import Beside, Choice
 from channelmem.recalling.rank import without_names
-from channelmem.recalling.recall import Found, Recall
+from channelmem.recalling.recall import Found, Recall, _chosen
+from channelmem.recalling.verdict import Verdict
 from channelmem.settings import Settings
 from channelmem.store.redis import connect
 from channelmem.store.search import Search
 from channelmem.store.store import Store
-from channelmem.types import History, Kind, Message, Mode, Past, Person, Question, Route, Source, Window
+from channelmem.types import Evidence, History, Hit, Kind, Message, Mode, Past, Person, Question, Route, Source, Window
 
 ANN, BOB = Person(5, "Ann"), Person(6, "Bob")
 STORED = (Source.BUFFER, Source.ARCHIVE)
@@ -318,3 +319,28 @@ def test_around_a_hit_are_what_it_answers_and_what_answers_it() -> None:
         message(5, "thanks", parents=((3, 0.7),)),
     ]
     assert [talk[at].id for at in Beside(talk).of(2)] == [1, 5]
+
+
+# --- what the evidence must have ---
+
+
+@pytest.mark.parametrize(
+    ("sure", "similarity", "verdict"),
+    [(0.9, 0.2, Verdict.QUOTE), (0.9, 0.05, Verdict.NOTHING), (None, 0.2, Verdict.NOTHING)],
+)
+def test_a_fragment_may_answer_without_a_word_of_the_question_but_not_for_somebodys_words(
+    sure: float | None, similarity: float, verdict: Verdict, settings: Settings
+) -> None:
+    evidence = Evidence(coverage=0.0, thread=0.0, similarity=similarity, missing=1.0, compared=50)
+    choice = Choice((Hit(message(1, "half 9 then"), 1.0),), evidence, sure)
+    route = about("start", p=0.9, binds=sure is None)
+    assert _chosen(choice, Asked.of(ask("when do we start?"), route, Policy.of_settings(settings))).verdict is verdict
+
+
+async def test_the_buffer_adds_nothing_to_an_archive_that_was_searched(
+    store: Store, worker: Worker, recall: Asking
+) -> None:
+    await store.add([message(1, "the build is green")])
+    assert await store.flush()
+    found = await recall(ask(), about("llamas", sources=(Source.ARCHIVE, Source.BUFFER)))
+    assert [report.source for report in found.reports] == [Source.ARCHIVE]

@@ -6,6 +6,7 @@ import pytest
 from asking import CAROL, SCENE, ask
 
 from channelmem.routing.route import route, should_skip
+from channelmem.routing.words import written_out
 from channelmem.types import Aside, Kind, Mode, Source, Wants
 
 
@@ -283,6 +284,8 @@ def test_what_the_wording_cannot_decide_is_looked_up_anyway() -> None:
         ("hey, how are you?", Aside.FEELING),
         ("how r u doing today", Aside.FEELING),
         ("who are you?", Aside.NAME),
+        ("who even are you", Aside.NAME),
+        ("what can u do exactly", Aside.HELP),
         ("what's your name", Aside.NAME),
         ("are you a bot?", Aside.NAME),
         ("help", Aside.HELP),
@@ -407,3 +410,8 @@ def test_what_only_sounds_like_the_talk_of_the_channel_is_none() -> None:
 @pytest.mark.parametrize(("text", "kind"), [("!play something", Kind.NONE), ("$AAPL: what did bob say?", Kind.CHANNEL)])
 def test_a_command_is_no_question_and_a_ticker_no_command(text: str, kind: Kind) -> None:
     assert ask(text).kind is kind
+
+
+def test_slang_and_typos_of_common_words_are_written_out() -> None:
+    assert written_out("whats teh plan for tmrw, Gaz?") == "what is the plan for tomorrow, Gaz?"
+    assert written_out("the café is open") == "the café is open"
